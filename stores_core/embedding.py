@@ -1,0 +1,141 @@
+"""Embeddings: the protocol of an embedder, the checks on what it answers, cosine similarity."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from stores_core.errors import InvalidRequestError, StoreError, StoreUnavailableError
+from stores_core.memory import MemoryItem, StoredMemory
+from stores_core.moving import EmbedderInfo
+from stores_core.sending import nothing_sent
+
+Vector = npt.NDArray[np.float32]
+Purpose = Literal["note", "query"]
+
+EMBED_ON_QUERY = 1_000
+"""Up to so many notes without a vector are embedded by a query of their namespace (EMB-5)."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. Opened with one, a memory store recalls by embedding.
+
+    ``name`` must change whenever the vectors would, ``dimensions`` is the length of each.
+
+    EMB-1 A note is embedded as key, space, value when it is put, and can be recalled as soon as
+        put returns. The embedder is called once per batch, outside any lock or transaction; if it
+        fails nothing is written, and its error is the cause of a StoreUnavailableError.
+    EMB-2 A score is the cosine of note and query over float32 vectors, within [-1, 1] (tolerance
+        1e-6); with a zero vector it is 0, and it is never NaN.
+    EMB-3 With limit=k exactly min(k, notes that match namespace and where) come back, whatever the
+        size of the table and of other namespaces. An index only proposes: when it gives fewer, the
+        store ranks exactly, and score and order come from the stored vectors.
+    EMB-4 Where an index is approximate, recall@10 is at least 0.98 of the exact ranking, also in a
+        namespace that holds 1 % of the table. Small namespaces are ranked exactly.
+    EMB-5 The storage records which embedder, by name and dimensions, wrote its vectors. Another
+        one is refused on embedding recall and on puts, while all else works. A vector belongs to
+        one version of a note. Notes without a vector, put by a client without an embedder, are
+        embedded by the next query of their namespace, up to 1,000; beyond, EmbeddingMismatchError
+        names the command. Re-embedding fills new vectors beside the old ones and takes over in
+        one step, only when none is missing.
+    EMB-6 A wrong number of vectors, a wrong width or a value that is not finite is refused by an
+        error that names the index.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Sequence[Sequence[float]]:
+        """One vector for each text, in order. ``purpose`` is "note" or "query"."""
+        ...
+
+
+def cosine(a: Sequence[float] | Vector, b: Sequence[float] | Vector) -> float:
+    """The cosine of the angle between two vectors, in [-1, 1].
+
+    It is 0 where either is a zero vector and where their lengths differ. Computed in double
+    precision from float32 values; each vector is scaled by its largest value first, so that no
+    square overflows or vanishes.
+    """
+    left, right = (np.asarray(vector, dtype=np.float32) for vector in (a, b))
+    if left.shape != right.shape or not left.size:
+        return 0.0
+    return float(cosines(left.reshape(1, -1), right)[0])
+
+
+def cosines(rows: npt.NDArray[np.float32], query: Vector) -> npt.NDArray[np.float64]:
+    """The cosine of each row (n x d) with ``query`` (d), exact enough for a stable order.
+
+    Equal rows give equal scores wherever they stand, which a matrix product does not promise.
+    """
+    matrix, vector = _unit(rows), _unit(query.reshape(1, -1))[0]
+    return np.clip(np.einsum("ij,j->i", matrix, vector), -1.0, 1.0)
+
+
+def _unit(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    wide = rows.astype(np.float64)
+    scale = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
+    wide /= np.where(scale == 0, 1.0, scale)
+    length = np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, np.newaxis]
+    return wide / np.where(length == 0, 1.0, length)
+
+
+def text_of(note: MemoryItem | StoredMemory) -> str:
+    """What of a note is embedded."""
+    return f"{note.key} {note.value}"
+
+
+class NoteEmbedder:
+    """An embedder whose every answer is checked: what a memory store embeds with."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.info = EmbedderInfo(name=embedder.name, dimensions=embedder.dimensions)
+
+    async def notes(self, notes: Iterable[MemoryItem | StoredMemory]) -> list[Vector]:
+        """One float32 vector for each note. See EMB-1 and EMB-6 for what it raises."""
+        return await self._embed([text_of(note) for note in notes], "note")
+
+    async def query(self, text: str) -> Vector:
+        """The float32 vector of a query."""
+        return (await self._embed([text], "query"))[0]
+
+    async def _embed(self, texts: list[str], purpose: Purpose) -> list[Vector]:
+        if not texts:
+            return []
+        try:
+            with nothing_sent():
+                answer = await self._embedder.embed(texts, purpose)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreUnavailableError(
+                f"the embedder {self.info.name!r} failed on {len(texts)} texts; nothing was written"
+            ) from error
+        return self._checked(answer, len(texts))
+
+    def _checked(self, answer: Sequence[Sequence[float]], count: int) -> list[Vector]:
+        if len(answer) != count:
+            raise self._refused("embedder", f"{len(answer)} vectors", f"{count}, one for each text")
+        vectors: list[Vector] = []
+        for index, values in enumerate(answer):
+            field = f"embedder[{index}]"
+            try:
+                with np.errstate(over="ignore"):
+                    vector = np.array(values, dtype=np.float32)
+            except (TypeError, ValueError):
+                raise self._refused(field, "no list of numbers", "numbers") from None
+            if vector.shape != (self.info.dimensions,):
+                found = f"a shape of {vector.shape}"
+                raise self._refused(field, found, f"{self.info.dimensions} numbers")
+            if not np.isfinite(vector).all():
+                raise self._refused(field, "NaN or an infinity", "finite float32 numbers")
+            vectors.append(vector)
+        return vectors
+
+    def _refused(self, field: str, found: str, allowed: str) -> InvalidRequestError:
+        return InvalidRequestError(field=field, found=found, allowed=allowed)

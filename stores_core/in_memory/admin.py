@@ -1,0 +1,154 @@
+"""The operator's seam in memory."""
+
+from collections import Counter
+
+from stores_core.admin import (
+    CheckRequest,
+    CheckResponse,
+    EraseTenantRequest,
+    EraseTenantResponse,
+    ListTenantsRequest,
+    ListTenantsResponse,
+    MeasureRequest,
+    MeasureResponse,
+    MigrateRequest,
+    MigrateResponse,
+    PlanMigrationRequest,
+    PlanMigrationResponse,
+    Problem,
+    ReembedRequest,
+    ReembedResponse,
+    SweepRequest,
+    SweepResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
+from stores_core.capabilities import Durability
+from stores_core.codec import decode_event, decode_message
+from stores_core.embedding import NoteEmbedder
+from stores_core.errors import InvalidRequestError, StoreError
+from stores_core.in_memory.reembedding import reembed
+from stores_core.in_memory.runs import InMemoryRunStore, header
+from stores_core.in_memory.storage import Storage, Tenant
+from stores_core.in_memory.sweeping import sweep
+from stores_core.in_memory.tool_results import Retention
+from stores_core.tool_text import join
+
+
+class InMemoryAdmin:
+    """Answers for one storage, as the client of one tenant."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        tenant: Tenant,
+        runs: InMemoryRunStore,
+        embedder: NoteEmbedder | None,
+        retention: Retention,
+    ) -> None:
+        self._storage = storage
+        self._tenant = tenant
+        self._runs = runs
+        self._embedder = embedder
+        self._retention = retention
+
+    async def check(self, request: CheckRequest) -> CheckResponse:
+        return CheckResponse(
+            schema_state="current",
+            durability=Durability.NONE,
+            warnings=("what is kept in memory ends with the process",),
+        )
+
+    async def measure(self, request: MeasureRequest) -> MeasureResponse:
+        with self._tenant.lock:
+            size = count_bytes(self._tenant)
+        return MeasureResponse(bytes=size, entries_read=self._runs.entries_read)
+
+    async def plan_migration(self, request: PlanMigrationRequest) -> PlanMigrationResponse:
+        return PlanMigrationResponse()
+
+    async def migrate(self, request: MigrateRequest) -> MigrateResponse:
+        return MigrateResponse()
+
+    async def sweep(self, request: SweepRequest) -> SweepResponse:
+        with self._tenant.lock:
+            freed, more = sweep(self._tenant, self._retention, request.at, request.budget)
+        return SweepResponse(freed=freed, more=more)
+
+    async def verify(self, request: VerifyRequest) -> VerifyResponse:
+        checked: Counter[str] = Counter()
+        problems: list[Problem] = []
+        with self._tenant.lock:
+            runs = list(self._tenant.runs.values())
+            results = list(self._tenant.results.items())
+            checked["notes"] = sum(len(held.notes) for held in self._tenant.namespaces.values())
+        for run in runs:
+            checked["runs"] += 1
+            for view, decode in ((run.messages, decode_message), (run.events, decode_event)):
+                with self._tenant.lock:
+                    texts = view.read(0, view.count)
+                checked["entries"] += len(texts)
+                for position, text in enumerate(texts):
+                    try:
+                        decode(text)
+                    except StoreError as error:
+                        problems.append(
+                            Problem(store="runs", id=run.id, position=position, what=str(error))
+                        )
+        for ref, stored in results:
+            checked["tool_results"] += 1
+            try:
+                join(stored.text, stored.rest, ref=ref)
+            except StoreError as error:
+                problems.append(Problem(store="tool_results", id=ref, what=str(error)))
+        return VerifyResponse(checked=checked, problems=problems)
+
+    async def reembed(self, request: ReembedRequest) -> ReembedResponse:
+        if self._embedder is None:
+            raise InvalidRequestError(
+                field="embedder",
+                found="a backend opened without one",
+                allowed="the one to embed with",
+            )
+        embedded, done = await reembed(self._tenant, self._embedder, request.limit)
+        return ReembedResponse(embedded=embedded, done=done)
+
+    async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:
+        last = request.cursor[1:] if request.cursor else None
+        with self._storage.lock:
+            names = sorted(
+                name
+                for name, tenant in self._storage.tenants.items()
+                if not tenant.is_empty() and (last is None or name > last)
+            )
+        page = names[: request.limit]
+        more = len(page) < len(names)
+        return ListTenantsResponse(tenants=page, next_cursor=f":{page[-1]}" if more else "")
+
+    async def erase_tenant(self, request: EraseTenantRequest) -> EraseTenantResponse:
+        with self._storage.lock:
+            tenant = self._storage.tenants.get(request.tenant)
+        if tenant is None:
+            return EraseTenantResponse(erased=False)
+        with tenant.lock:
+            erased = not tenant.is_empty()
+            tenant.clear()
+        return EraseTenantResponse(erased=erased)
+
+
+def count_bytes(tenant: Tenant) -> int:
+    """Bytes of entries, headers, ranges, keys, notes, vectors and results. The lock is held."""
+    size = sum(len(text) for log in tenant.logs.by_id.values() for text in log.entries)
+    for run in tenant.runs.values():
+        size += len(header(run).model_dump_json())
+        size += 24 * (len(run.messages.ranges) + len(run.events.ranges))
+        size += sum(len(key.model_dump_json()) for key in run.keys.values())
+    for held in tenant.namespaces.values():
+        size += sum(
+            len(note.item.key.encode()) + len(note.item.value.encode()) + len(note.metadata)
+            for note in held.notes.values()
+        )
+    size += tenant.vectors.count_bytes()
+    return size + sum(
+        len(stored.text.encode()) + len(stored.rest) for stored in tenant.results.values()
+    )

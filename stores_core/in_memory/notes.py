@@ -1,0 +1,75 @@
+"""Notes of one namespace in memory, in the order of listings."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stores_core.codec import decode_json, encode_json
+from stores_core.memory import StoredMemory
+from stores_core.shape import replaced
+from stores_core.values import filter_digests, micros
+
+Place = tuple[int, int]
+"""Where a note stands in listings: microseconds of creation, then order of arrival."""
+
+
+@dataclass(slots=True)
+class Note:
+    """A note. ``item`` has no metadata: that is kept as JSON text, so that no two share it."""
+
+    item: StoredMemory
+    metadata: bytes
+    folded_key: str
+    folded_value: str
+    digests: frozenset[str]
+    place: Place
+
+    def contains(self, folded_query: str) -> bool:
+        return folded_query in self.folded_value or folded_query in self.folded_key
+
+    def stored(self) -> StoredMemory:
+        """The note as it is handed out, with metadata of its own."""
+        return replaced(self.item, {"metadata": decode_json(self.metadata)})
+
+
+class Namespace:
+    """Notes by key and by place."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, Note] = {}
+        self._order: list[tuple[Place, str]] = []
+        self._arrivals = 0
+
+    def put(self, stored: StoredMemory, metadata: Mapping[str, Any]) -> None:
+        """Enter a note, or a new version of it at its old place."""
+        old = self.notes.get(stored.key)
+        place = old.place if old else (micros(stored.created_at), self._arrivals)
+        if old is None:
+            self._arrivals += 1
+            insort(self._order, (place, stored.key))
+        self.notes[stored.key] = Note(
+            item=stored,
+            metadata=encode_json(metadata),
+            folded_key=stored.key.casefold(),
+            folded_value=stored.value.casefold(),
+            digests=filter_digests(metadata),
+            place=place,
+        )
+
+    def remove(self, key: str) -> Note | None:
+        note = self.notes.pop(key, None)
+        if note is not None:
+            del self._order[bisect_left(self._order, (note.place, key))]
+        return note
+
+    def oldest(self) -> Iterator[str]:
+        """Keys, oldest first."""
+        return (key for _, key in self._order)
+
+    def after(self, place: Place | None) -> Iterator[Note]:
+        """Notes beyond a place, oldest first."""
+        start = 0
+        if place is not None:
+            start = bisect_right(self._order, place, key=lambda entry: entry[0])
+        return (self.notes[self._order[index][1]] for index in range(start, len(self._order)))
