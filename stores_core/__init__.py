@@ -52,6 +52,7 @@ from stores_core.errors import (
 from stores_core.interceptors import (
     Call,
     Interceptor,
+    Proceed,
     faulty,
     logging,
     tracing,
@@ -281,6 +282,7 @@ __all__ = [
     "PlanMigrationRequest",
     "PlanMigrationResponse",
     "Problem",
+    "Proceed",
     "PutMemoriesRequest",
     "PutMemoriesResponse",
     "PutMemoryRequest",

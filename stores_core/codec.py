@@ -107,8 +107,8 @@ def canonical(value: object) -> str:
 class _Decoder(Generic[V]):
     """Texts to models of one class, many in one go."""
 
-    def __init__(self, model: type[V]) -> None:
-        self._model = model
+    def __init__(self, model: type[V], store: str) -> None:
+        self._model, self._store = model, store
         self._one = model.__pydantic_validator__
         self._many = TypeAdapter[Any](cast(Any, GenericAlias(list, model))).validator
         names = {name for part in _reachable(model) for name in _renamed(part)}
@@ -150,8 +150,8 @@ class _Decoder(Generic[V]):
             try:
                 self._one.validate_json(text, by_alias=True, by_name=False)
             except ValidationError:
-                return CorruptRecordError(store="runs", id=id, position=position)
-        return CorruptRecordError(store="runs", id=id, position=start)
+                return CorruptRecordError(store=self._store, id=id, position=position)
+        return CorruptRecordError(store=self._store, id=id, position=start)
 
 
 @contextmanager
@@ -328,7 +328,8 @@ def _unfit(path: Path, found: str, allowed: str) -> InvalidRequestError:
     return InvalidRequestError(field=path_of(path) or "value", found=found, allowed=allowed)
 
 
-_messages, _events, _tool_results = _Decoder(Message), _Decoder(Event), _Decoder(ToolResult)
+_messages, _events = _Decoder(Message, "runs"), _Decoder(Event, "runs")
+_tool_results = _Decoder(ToolResult, "tool_results")
 
 decode_message = _messages.one
 decode_messages = _messages.many

@@ -1,7 +1,7 @@
 """Embeddings: the protocol of an embedder, the checks on what it answers, cosine similarity."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +58,7 @@ def cosine(a: Sequence[float] | Vector, b: Sequence[float] | Vector) -> float:
     """The cosine of the angle between two vectors, in [-1, 1].
 
     It is 0 where either is a zero vector and where their lengths differ. Computed in double
-    precision from float32 values; each vector is scaled by its largest value first, so that no
-    square overflows or vanishes.
+    precision from float32 values.
     """
     left, right = (np.asarray(vector, dtype=np.float32) for vector in (a, b))
     if left.shape != right.shape or not left.size:
@@ -77,9 +76,8 @@ def cosines(rows: npt.NDArray[np.float32], query: Vector) -> npt.NDArray[np.floa
 
 
 def _unit(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    wide = rows.astype(np.float64)
-    scale = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
-    wide /= np.where(scale == 0, 1.0, scale)
+    # Doubles hold every square of a float32. One memory order, or equal rows may differ in a bit.
+    wide = rows.astype(np.float64, order="C")
     length = np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, np.newaxis]
     return wide / np.where(length == 0, 1.0, length)
 
@@ -118,24 +116,30 @@ class NoteEmbedder:
             ) from error
         return self._checked(answer, len(texts))
 
-    def _checked(self, answer: Sequence[Sequence[float]], count: int) -> list[Vector]:
-        if len(answer) != count:
-            raise self._refused("embedder", f"{len(answer)} vectors", f"{count}, one for each text")
-        vectors: list[Vector] = []
-        for index, values in enumerate(answer):
-            field = f"embedder[{index}]"
-            try:
-                with np.errstate(over="ignore"):
-                    vector = np.array(values, dtype=np.float32)
-            except (TypeError, ValueError):
-                raise self._refused(field, "no list of numbers", "numbers") from None
-            if vector.shape != (self.info.dimensions,):
-                found = f"a shape of {vector.shape}"
-                raise self._refused(field, found, f"{self.info.dimensions} numbers")
-            if not np.isfinite(vector).all():
-                raise self._refused(field, "NaN or an infinity", "finite float32 numbers")
-            vectors.append(vector)
-        return vectors
+    def _checked(self, answer: object, count: int) -> list[Vector]:
+        try:
+            rows = list(cast("Iterable[object]", answer))
+        except TypeError:
+            raise self._refused("embedder", "no list of vectors", "a list") from None
+        if len(rows) != count:
+            raise self._refused("embedder", f"{len(rows)} vectors", f"{count}, one for each text")
+        return [self._vector(f"embedder[{index}]", row) for index, row in enumerate(rows)]
+
+    def _vector(self, field: str, row: object) -> Vector:
+        try:
+            numbers = np.array(row)
+            if numbers.dtype.kind not in "fiuO":  # no texts, no booleans
+                raise TypeError
+            with np.errstate(over="ignore"):
+                vector = numbers.astype(np.float32)
+        except (TypeError, ValueError, OverflowError):
+            raise self._refused(field, "no list of float32 numbers", "numbers") from None
+        if vector.shape != (self.info.dimensions,):
+            found = f"a shape of {vector.shape}"
+            raise self._refused(field, found, f"{self.info.dimensions} numbers")
+        if not np.isfinite(vector).all():
+            raise self._refused(field, "NaN or an infinity", "finite float32 numbers")
+        return vector
 
     def _refused(self, field: str, found: str, allowed: str) -> InvalidRequestError:
         return InvalidRequestError(field=field, found=found, allowed=allowed)

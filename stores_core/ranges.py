@@ -30,8 +30,9 @@ def join(lengths: Sequence[int]) -> list[tuple[int, int]]:
 
     Each time an entry is copied because a later range swallowed its own, the size class of its
     range grows; it is copied once more at most, in the range that did the swallowing when that was
-    new. Hence log2(n) + 1 copies of an entry over all generations, by the argument of a binary
-    counter, as in the logarithmic method of Bentley and Saxe (1980).
+    new. Hence, in a line of forks that take all, floor(log2(n)) + 1 copies of an entry over all
+    generations, as in the logarithmic method of Bentley and Saxe (1980). A fork that cuts a range
+    takes size classes from it, and each of these may be copied back once.
     """
     groups: list[tuple[int, int]] = []
     if len(lengths) < MAX_RANGES:

@@ -6,18 +6,40 @@ something that sends nothing: waiting for a connection, calling an embedder. A b
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
+A = TypeVar("A")
 
 
 class Sending:
-    """One call's record; ``cut_before`` is set when it was cut off inside ``nothing_sent``."""
+    """One call: whether it was cut off inside ``nothing_sent``, and how often it was tried.
 
-    __slots__ = ("cut_before",)
+    An interceptor may try more than once, and then an earlier try may have left the process.
+    """
+
+    __slots__ = ("cut_before", "tries")
 
     def __init__(self) -> None:
         self.cut_before = False
+        self.tries = 0
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether the write certainly never left the process."""
+        return self.cut_before and self.tries <= 1
+
+    def counted(self, handler: Callable[[T], Awaitable[A]]) -> Callable[[T], Awaitable[A]]:
+        """The handler, counting its calls."""
+
+        def count(request: T) -> Awaitable[A]:
+            self.tries += 1
+            return handler(request)
+
+        return count
 
 
 current: ContextVar[Sending | None] = ContextVar("stores_core_sending", default=None)

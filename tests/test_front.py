@@ -12,12 +12,15 @@ import stores_core
 from stores_core import (
     AppendMessagesRequest,
     Backend,
+    Call,
     InvalidRequestError,
     MemoryItem,
     Message,
     OutcomeUnknownError,
+    Proceed,
     ReadMessagesRequest,
     RecordTooLargeError,
+    Response,
     StoreClosedError,
     StoreUnavailableError,
     ToolCall,
@@ -373,3 +376,22 @@ async def test_a_store_that_is_not_offered_is_named() -> None:
     with pytest.raises(InvalidRequestError, match="'empty'"):
         _ = backend.memory
     assert backend.offered == frozenset()
+
+
+async def test_a_retry_inside_an_interceptor_does_not_hide_an_earlier_try() -> None:
+    async def first_lost_then_waiting(request: Any) -> Any:
+        if len(recorded.requests) == 1:
+            raise OutcomeUnknownError
+        await _waits_unsent(request)
+
+    async def retrying(call: Call, proceed: Proceed) -> Response:
+        try:
+            return await proceed(call.request)
+        except OutcomeUnknownError:
+            return await proceed(call.request)
+
+    backend, recorded = recording(first_lost_then_waiting)
+    backend.opened.interceptors = (retrying,)
+    with pytest.raises(OutcomeUnknownError):
+        await backend.runs.create_run(run_id="a", timeout=0.02)
+    assert len(recorded.requests) == 2

@@ -13,7 +13,7 @@ from stores_core.errors import (
 from stores_core.front import cursors
 from stores_core.front.completing import complete
 from stores_core.front.opened import Opened
-from stores_core.interceptors import Call, chain, retry_with
+from stores_core.interceptors import Call, Proceed, chain, retry_with
 from stores_core.sending import Sending, current
 from stores_core.shape import Request, Response, WriteRequest, replaced
 
@@ -82,7 +82,7 @@ class Bound(Generic[P, Req, Resp]):
     async def _answer(self, request: Request) -> Response:
         front, writes = self._front, isinstance(request, WriteRequest)
         opened = front.opened
-        handler = getattr(front.store, self._name)
+        handler: Proceed = getattr(front.store, self._name)
         sending = Sending()
         token = current.set(sending)
         limit = asyncio.timeout(opened.timeout if request.timeout is None else request.timeout)
@@ -90,7 +90,7 @@ class Bound(Generic[P, Req, Resp]):
             async with limit:
                 if opened.interceptors:
                     call = Call(opened.name, front.kind, self._name, request, writes)
-                    return await chain(opened.interceptors, call, handler)
+                    return await chain(opened.interceptors, call, sending.counted(handler))
                 return await handler(request)
         except StoreError:
             raise
@@ -104,7 +104,7 @@ class Bound(Generic[P, Req, Resp]):
     ) -> StoreError:
         what = f"{self._front.kind}.{self._name} on {self._front.opened.name}"
         happened = "ran into its timeout" if expired else f"failed with {type(error).__name__}"
-        if not isinstance(request, WriteRequest) or sending.cut_before:
+        if not isinstance(request, WriteRequest) or sending.nothing_left:
             return StoreUnavailableError(f"{what} {happened}; nothing was applied")
         return OutcomeUnknownError(
             f"{what} {happened}; it may or may not have been applied",

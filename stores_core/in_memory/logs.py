@@ -94,15 +94,20 @@ class View:
         return list(chain.from_iterable(reversed(parts)))
 
     def fork(self, count: int) -> "View":
-        """A view of the first ``count`` entries; joins ranges first when there are too many.
+        """A view of the first ``count`` entries.
 
-        This run takes over the joined ranges too, or each further fork of it would copy again.
+        Where these are too many ranges, this run's own are joined first: a joined copy for the fork
+        alone would be made again by each further fork of this run.
         """
-        if len(self.ranges) >= MAX_RANGES:
+        taken = self._first(count)
+        if len(taken) >= MAX_RANGES:
             self._replace(self._joined(self.ranges))
-        lengths = cut([length for _, length in self.ranges], count)
-        taken = [(log, length) for (log, _), length in zip(self.ranges, lengths, strict=False)]
+            taken = self._first(count)
         return View(self._logs, taken)
+
+    def _first(self, count: int) -> list[tuple[Log, int]]:
+        lengths = cut([length for _, length in self.ranges], count)
+        return [(log, length) for (log, _), length in zip(self.ranges, lengths, strict=False)]
 
     def _joined(self, ranges: Sequence[tuple[Log, int]]) -> list[tuple[Log, int]]:
         joined: list[tuple[Log, int]] = []

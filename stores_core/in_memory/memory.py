@@ -28,6 +28,7 @@ from stores_core.memory import (
     ScoredMemory,
     StoredMemory,
 )
+from stores_core.moving import EmbedderInfo
 from stores_core.shape import WriteRequest
 from stores_core.values import filter_digest
 
@@ -164,14 +165,9 @@ class InMemoryMemoryStore:
         while True:
             with self._tenant.lock:
                 self._check_embedder()
-                table = self._tenant.vectors.table(info, namespace)
                 missing = without_vector(self._tenant, info, namespace)
                 if not missing:
-                    among = None
-                    notes = {note.item.key: note for note in self._matching(request, None)}
-                    if request.where:
-                        among = notes.keys()
-                    ranked = table.ranked(query, request.limit, among)
+                    best = self._ranked(request, info, query)
                     break
             if len(missing) > EMBED_ON_QUERY:
                 raise EmbeddingMismatchError(
@@ -179,10 +175,23 @@ class InMemoryMemoryStore:
                     f"({info.dimensions} dimensions); run backend.admin.reembed until it is done"
                 )
             await embed_into(self._tenant, embedder, missing)
-        ranked.sort(key=lambda pair: (-pair[1], notes[pair[0]].place))
-        best = ranked[: request.limit] if request.limit else ranked
-        items = [ScoredMemory(item=notes[key].stored(), score=score) for key, score in best]
+        items = [ScoredMemory(item=note.stored(), score=score) for note, score in best]
         return ListMemoriesResponse(items=items)
+
+    def _ranked(
+        self, request: ListMemoriesRequest, info: EmbedderInfo, query: Vector
+    ) -> list[tuple[Note, float]]:
+        held = self._tenant.namespaces.get(request.namespace)
+        if held is None:
+            return []
+        among = None
+        if request.where:
+            among = [note.item.key for note in self._matching(request, None)]
+        table = self._tenant.vectors.table(info, request.namespace)
+        scored = table.ranked(query, request.limit, among)
+        ranked = [(held.notes[key], score) for key, score in scored]
+        ranked.sort(key=lambda pair: (-pair[1], pair[0].place))
+        return ranked[: request.limit] if request.limit else ranked
 
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
         with self._tenant.lock:

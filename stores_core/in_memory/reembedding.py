@@ -20,11 +20,16 @@ def without_vector(
     missing = (
         (name, note.item)
         for name in names
-        if name in tenant.namespaces
+        if _lacks_some(tenant, embedder, name)
         for key, note in tenant.namespaces[name].notes.items()
         if key not in tenant.vectors.table(embedder, name)
     )
     return list(islice(missing, limit))
+
+
+def _lacks_some(tenant: Tenant, embedder: EmbedderInfo, namespace: str) -> bool:
+    held = tenant.namespaces.get(namespace)
+    return bool(held) and len(held.notes) > len(tenant.vectors.table(embedder, namespace))
 
 
 async def embed_into(tenant: Tenant, embedder: NoteEmbedder, notes: Sequence[Placed]) -> int:

@@ -1,5 +1,7 @@
 """The run store in memory."""
 
+from typing import TypeVar
+
 from stores_core.codec import decode_events, decode_messages, encode
 from stores_core.errors import InvalidRequestError
 from stores_core.in_memory.logs import View
@@ -37,6 +39,8 @@ from stores_core.runs import (
 from stores_core.values import merge_labels, micros
 
 KEYS_KEPT = 128
+
+A = TypeVar("A", bound=AppendResponse)
 
 
 class InMemoryRunStore:
@@ -76,33 +80,32 @@ class InMemoryRunStore:
         messages = [encode(message) for message in request.messages]
         events = [encode(event) for event in request.events]
         with self._tenant.lock:
-            answer = self._append(request, messages, events, "messages")
-        return AppendMessagesResponse(**answer.__dict__)
+            return self._append(request, messages, events, AppendMessagesResponse)
 
     async def append_events(self, request: AppendEventsRequest) -> AppendEventsResponse:
         events = [encode(event) for event in request.events]
         with self._tenant.lock:
-            answer = self._append(request, [], events, "events")
-        return AppendEventsResponse(**answer.__dict__)
+            return self._append(request, [], events, AppendEventsResponse)
 
     def _append(
         self,
         request: AppendMessagesRequest | AppendEventsRequest,
         messages: list[bytes],
         events: list[bytes],
-        log: str,
-    ) -> AppendResponse:
+        answer: type[A],
+    ) -> A:
         run = self._tenant.runs.get(request.run_id)
         if run is None:
-            return AppendResponse(found=False)
+            return answer(found=False)
         if not messages and not events:
-            return _answer(run)
+            return _answered(answer, run)
         known = run.keys.get(request.idempotency_key)
         if known is not None:
-            return _repeated(known, request.digest)
-        length = run.messages.count if log == "messages" else run.events.count
+            return _repeated(answer, known, request.digest)
+        to_messages = isinstance(request, AppendMessagesRequest)
+        length = run.messages.count if to_messages else run.events.count
         if request.expected_count is not None and request.expected_count != length:
-            return _answer(run, conflict=True)
+            return _answered(answer, run, conflict=True)
         run.messages.append(messages)
         run.events.append(events)
         run.updated_at = request.at
@@ -116,7 +119,7 @@ class InMemoryRunStore:
             )
             if len(run.keys) > KEYS_KEPT:
                 run.keys.popitem(last=False)
-        return _answer(run, applied=True)
+        return _answered(answer, run, applied=True)
 
     async def load_run(self, request: LoadRunRequest) -> LoadRunResponse:
         with self._tenant.lock:
@@ -222,8 +225,10 @@ class InMemoryRunStore:
         return DeleteRunResponse(deleted=deleted)
 
 
-def _answer(run: StoredRun, *, applied: bool = False, conflict: bool = False) -> AppendResponse:
-    return AppendResponse(
+def _answered(
+    answer: type[A], run: StoredRun, *, applied: bool = False, conflict: bool = False
+) -> A:
+    return answer(
         found=True,
         applied=applied,
         conflict=conflict,
@@ -232,16 +237,14 @@ def _answer(run: StoredRun, *, applied: bool = False, conflict: bool = False) ->
     )
 
 
-def _repeated(known: KeyRecord, digest: str) -> AppendResponse:
+def _repeated(answer: type[A], known: KeyRecord, digest: str) -> A:
     if known.digest != digest:
         raise InvalidRequestError(
             field="idempotency_key",
             found="a key that this run has seen with another batch",
             allowed="the same batch again, or a key of its own for each batch",
         )
-    return AppendResponse(
-        found=True, message_count=known.message_count, event_count=known.event_count
-    )
+    return answer(found=True, message_count=known.message_count, event_count=known.event_count)
 
 
 def _forked(source: StoredRun, request: ForkRunRequest) -> StoredRun:
