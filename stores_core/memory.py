@@ -77,7 +77,10 @@ class GetMemoryResponse(Response):
 
 
 class ListMemoriesRequest(Request):
-    """``limit`` 0 is no cap. A ``cursor`` belongs to a listing, so to an empty ``query``."""
+    """``limit`` 0 is no cap; in a listing, one above 1,000 counts as 1,000 and the cursor goes on.
+
+    A ``cursor`` belongs to a listing, so to an empty ``query``.
+    """
 
     query: Text = ""
     limit: Count = 0

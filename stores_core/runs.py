@@ -7,7 +7,7 @@ from pydantic import AwareDatetime, Field
 
 from stores_core.shape import AsTuple, Request, Response, Shape, Value, WriteRequest
 from stores_core.tool_results import ToolResult
-from stores_core.values import Count, Id, IdOrEmpty, LabelChanges, Labels
+from stores_core.values import Count, Id, IdOrEmpty, LabelChanges, Labels, Position
 
 TURN_BEGIN = "turn-begin"
 THINKING_BEGIN = "thinking-begin"
@@ -238,7 +238,7 @@ class ForkRunRequest(WriteRequest):
 
     run_id: Id
     new_run_id: IdOrEmpty = ""
-    at_message: int = 0
+    at_message: Position = 0
     labels: Labels | None = None
 
 

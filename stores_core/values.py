@@ -74,7 +74,15 @@ def _check_text(value: str) -> str:
 Id = Annotated[str, AfterValidator(_check_id)]
 IdOrEmpty = Annotated[str, AfterValidator(_check_id_or_empty)]
 Text = Annotated[str, AfterValidator(_check_text)]
-Count = Annotated[int, Field(ge=0)]
+
+
+def _in_64_bits(value: int) -> int:
+    # No log is longer, so a larger number says the same, and every database takes this one.
+    return max(-(2**63), min(value, 2**63 - 1))
+
+
+Position = Annotated[int, AfterValidator(_in_64_bits)]
+Count = Annotated[int, Field(ge=0), AfterValidator(_in_64_bits)]
 
 
 def _check_label_count(labels: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -31,14 +31,14 @@ class Opened:
             raise StoreClosedError
         if not self.loop_bound:
             return
+        if os.getpid() != self._process:
+            raise InvalidRequestError(
+                field="backend", found="a forked process", allowed="the process that opened it"
+            )
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
         elif loop is not self._loop:
             raise InvalidRequestError(
                 field="backend", found="another event loop", allowed="the loop that opened it"
-            )
-        if os.getpid() != self._process:
-            raise InvalidRequestError(
-                field="backend", found="a forked process", allowed="the process that opened it"
             )

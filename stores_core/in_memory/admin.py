@@ -144,10 +144,7 @@ def count_bytes(tenant: Tenant) -> int:
         size += 24 * (len(run.messages.ranges) + len(run.events.ranges))
         size += sum(len(key.model_dump_json()) for key in run.keys.values())
     for held in tenant.namespaces.values():
-        size += sum(
-            len(note.item.key.encode()) + len(note.item.value.encode()) + len(note.metadata)
-            for note in held.notes.values()
-        )
+        size += sum(note.size for note in held.notes.values())
     size += tenant.vectors.count_bytes()
     return size + sum(
         len(stored.text.encode()) + len(stored.rest) for stored in tenant.results.values()

@@ -142,7 +142,7 @@ class InMemoryMemoryStore:
         if request.limit:
             page = notes[: request.limit]
             if not query:
-                page = page[: page_length(len(note.item.value) for note in page)]
+                page = page[: page_length(note.size for note in page)]
                 position = _position_of(page[-1].place) if len(page) < len(notes) else ""
         score = 1.0 if query else 0.0
         items = [ScoredMemory(item=note.stored(), score=score) for note in page]

@@ -132,7 +132,7 @@ class InMemoryMoving:
                 )
             ]
             page = found[: request.limit]
-            page = page[: page_length(len(note.item.value) for _, note in page)]
+            page = page[: page_length(note.size for _, note in page)]
             records: list[MemoryRecord] = []
             for name, note in page:
                 vector = tenant.vectors.table(active, name).get(note.item.key) if active else None

@@ -25,6 +25,11 @@ class Note:
     digests: frozenset[str]
     place: Place
 
+    @property
+    def size(self) -> int:
+        """Bytes of its texts, for the ends of pages."""
+        return len(self.item.key.encode()) + len(self.item.value.encode()) + len(self.metadata)
+
     def contains(self, folded_query: str) -> bool:
         return folded_query in self.folded_value or folded_query in self.folded_key
 

@@ -37,6 +37,8 @@ async def embed_into(tenant: Tenant, embedder: NoteEmbedder, notes: Sequence[Pla
     vectors = await embedder.notes([item for _, item in notes])
     kept = 0
     with tenant.lock:
+        if tenant.vectors.active is None:
+            tenant.vectors.active = embedder.info
         for (namespace, item), vector in zip(notes, vectors, strict=True):
             standing = tenant.namespaces.get(namespace)
             note = standing.notes.get(item.key) if standing else None

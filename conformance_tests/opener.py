@@ -1,0 +1,171 @@
+"""What opens the storage under examination: an author's own opener, or a URL."""
+
+import importlib
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from stores_core.backend import Backend
+from stores_core.errors import StoreError
+from stores_core.limits import CEILINGS, Limits
+from stores_core.opening import open_backend, options_of
+from stores_core.values import system_clock
+
+CORE_KEYWORDS = frozenset({"clock", "timeout", "interceptors", *CEILINGS})
+"""What core's front does for every backend, so that no opener has to take it."""
+
+
+class UnusableOpenerError(Exception):
+    """The storage cannot be examined; the message says what to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Opens clients of one storage. ``keywords`` is what may be passed; None: anything."""
+
+    name: str
+    call: Callable[..., AbstractAsyncContextManager[Backend]]
+    keywords: frozenset[str] | None
+
+    def takes(self, keyword: str) -> bool:
+        """Whether the storage can be opened with this keyword."""
+        return self.keywords is None or keyword in self.keywords
+
+    def open(self, **values: Any) -> AbstractAsyncContextManager[Backend]:
+        """One more client; entering it raises UnusableOpenerError for what yields no Backend."""
+        refused = sorted(name for name in values if not self.takes(name))
+        if refused:
+            raise UnusableOpenerError(
+                f"{self.name} takes no {', '.join(refused)}; a test that passes it has to say so "
+                "in its needs"
+            )
+        return self.call(**values)
+
+
+def find(opener: str | None, url: str | None) -> Opener:
+    """The opener that the command line names. Raises UnusableOpenerError."""
+    if bool(opener) == bool(url):
+        raise UnusableOpenerError(
+            "name what to examine: MODULE:OPENER, as my_backend.stores:open_backend, or --url URL"
+        )
+    return from_url(url) if url else from_function(opener or "")
+
+
+def from_url(url: str) -> Opener:
+    """Opens by core's open_backend. The name shows the scheme alone: a URL may hold a password."""
+    scheme = url.partition(":")[0]
+    fixed = {name for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)}
+    try:
+        own = options_of(url)
+    except StoreError as error:
+        raise UnusableOpenerError(f"--url: {error}") from error
+    except Exception as error:
+        raise UnusableOpenerError(f"--url {scheme}: {_outline(error)}") from error
+    # What the URL fixes cannot be passed beside it.
+    keywords = (CORE_KEYWORDS | {"embedder"} | own.keys()) - fixed
+
+    def call(**values: Any) -> AbstractAsyncContextManager[Backend]:
+        return open_backend(url, **values)
+
+    return Opener(f"{scheme}:", call, keywords)
+
+
+def from_function(named: str) -> Opener:
+    """Opens by ``MODULE:OPENER``, a function that gives an async context manager of a Backend."""
+    module_name, colon, attribute = named.partition(":")
+    if not colon or not module_name or not attribute:
+        raise UnusableOpenerError(
+            f"{named!r} names no opener; write MODULE:OPENER, as my_backend.stores:open_backend"
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnusableOpenerError(
+            f"cannot import {module_name!r}: no module {error.name!r}; install it, or run from "
+            "the folder that holds it"
+        ) from error
+    except Exception as error:
+        raise UnusableOpenerError(f"importing {module_name!r} failed: {_outline(error)}") from error
+    function: Any = module
+    for part in attribute.split("."):
+        function = getattr(function, part, None)
+    if not callable(function):
+        found = "nothing" if function is None else f"a {type(function).__name__}"
+        raise UnusableOpenerError(
+            f"{module_name!r} has {found} at {attribute!r}; it has to be a function that opens "
+            "the storage"
+        )
+    if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function):
+        raise UnusableOpenerError(
+            f"{named} has to be an async context manager: `yield` the Backend and put "
+            "@asynccontextmanager above the function"
+        )
+    return _entered(named, function)
+
+
+def _entered(name: str, function: Callable[..., object]) -> Opener:
+    parameters = inspect.signature(function).parameters.values()
+    own = frozenset(
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    )
+    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+    @asynccontextmanager
+    async def call(
+        *,
+        clock: Any = None,
+        timeout: float | None = 30.0,  # noqa: ASYNC109 - the backend's own, as in open_backend
+        interceptors: Any = (),
+        **values: Any,
+    ) -> AsyncGenerator[Backend]:
+        limits = Limits(**{key: values.pop(key) for key in CEILINGS if key in values})
+        if clock is not None and (anything or "clock" in own):
+            values["clock"] = clock
+        context = function(**values)
+        if not isinstance(context, AbstractAsyncContextManager):
+            raise UnusableOpenerError(
+                f"{name} gives a {type(context).__name__}, no async context manager; put "
+                "@asynccontextmanager above an async function that yields the Backend"
+            )
+        async with cast("AbstractAsyncContextManager[object]", context) as backend:
+            if not isinstance(backend, Backend):
+                raise UnusableOpenerError(
+                    f"{name} yields a {type(backend).__name__}; it has to yield stores_core.Backend"
+                )
+            # As open_backend does for every backend that has a scheme.
+            opened = backend.opened
+            opened.clock, opened.timeout, opened.limits = clock or system_clock, timeout, limits
+            opened.interceptors = tuple(interceptors)
+            try:
+                yield backend
+            finally:
+                opened.closed = True
+
+    return Opener(name, call, None if anything else CORE_KEYWORDS | own)
+
+
+def explained(opener: Opener, error: Exception, doing: str = "opening") -> UnusableOpenerError:
+    """Why a client could not be opened or closed, for people."""
+    if isinstance(error, UnusableOpenerError):
+        return error
+    return UnusableOpenerError(f"{doing} {opener.name} failed: {_outline(error)}")
+
+
+def _outline(error: Exception) -> str:
+    """What went wrong and where, without the text of a driver's error, which may hold secrets."""
+    if isinstance(error, StoreError | ImportError | TypeError | NameError | SyntaxError):
+        what = f"{type(error).__name__}: {error}"
+    else:
+        what = f"{type(error).__name__} (run the opener by itself to see all of it)"
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return what
+    return f"{what}, at {Path(traceback.tb_frame.f_code.co_filename).name}:{traceback.tb_lineno}"

@@ -1,0 +1,125 @@
+"""What happened in a run of the suite: which checks there are and what became of each.
+
+A check is one test, with one sample where the test is parametrised.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+import pytest
+
+from conformance_tests.proves import Proof, proof_of
+
+QUICK_SAMPLES = 3
+"""So many samples of each test are left in the quick profile."""
+
+
+class Outcome(StrEnum):
+    """What became of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_APPLICABLE = "not applicable"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A check that came to an end, and why it did where it did not pass."""
+
+    outcome: Outcome
+    why: str = ""
+
+
+class Record:
+    """A pytest plugin that notes what the others do. Under xdist the workers report to one."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, tuple[str, ...]] = {}
+        self.cut: set[str] = set()
+        self.ended: dict[str, Ended] = {}
+        self.broken_modules: set[str] = set()
+
+    @property
+    def modules(self) -> set[str]:
+        """The file names of the test modules that were collected."""
+        return {nodeid.partition("::")[0].rpartition("/")[2] for nodeid in self.numbers}
+
+    def became_of(self, check: str) -> Ended | None:
+        """How a check ended; None for one that the quick profile cut."""
+        if check in self.cut:
+            return None
+        return self.ended.get(check, Ended(Outcome.NOT_RUN, "left out by the options of this run"))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        self.numbers[item.nodeid] = the_proof_of(item).numbers
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        # Last, so that the first samples are taken of what -k and the like have left.
+        if config.getoption("--quick"):
+            kept, cut = _first_samples(items)
+            self.cut.update(item.nodeid for item in cut)
+            items[:] = kept
+            if cut:
+                config.hook.pytest_deselected(items=cut)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.broken_modules.add(report.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        ended = _ended(report)
+        before = self.ended.get(report.nodeid)
+        if ended and (before is None or before.outcome is not Outcome.FAILED):
+            self.ended[report.nodeid] = ended
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["checks"] = {check: list(of) for check, of in self.numbers.items()}
+            output["cut"] = sorted(self.cut)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        output = cast("dict[str, Any]", getattr(node, "workeroutput", {}))
+        for check, numbers in cast("dict[str, list[str]]", output.get("checks", {})).items():
+            self.numbers[check] = tuple(numbers)
+        self.cut.update(cast("list[str]", output.get("cut", [])))
+
+
+def the_proof_of(item: pytest.Item) -> Proof:
+    """What a collected test proves. Raises UsageError for one that does not say."""
+    proof = proof_of(getattr(item, "function", None))
+    if proof is None:
+        raise pytest.UsageError(f"{item.nodeid} proves nothing: put @proves(...) above it")
+    return proof
+
+
+def _first_samples(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    kept: list[pytest.Item] = []
+    cut: list[pytest.Item] = []
+    seen: dict[str, int] = {}
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        seen[test] = seen.get(test, 0) + 1
+        (kept if seen[test] <= QUICK_SAMPLES else cut).append(item)
+    return kept, cut
+
+
+def _ended(report: pytest.TestReport) -> Ended | None:
+    if report.failed:
+        return Ended(Outcome.FAILED)
+    if report.skipped:
+        if hasattr(report, "wasxfail"):
+            return Ended(Outcome.NOT_RUN, "the test is marked as expected to fail")
+        for name, why in report.user_properties:
+            if name in (Outcome.NOT_APPLICABLE, Outcome.NOT_RUN):
+                return Ended(Outcome(name), str(why))
+        return Ended(Outcome.NOT_RUN, "the test skipped itself")
+    return Ended(Outcome.PASSED) if report.when == "call" else None
