@@ -27,6 +27,9 @@ def assert_same(actual: object, expected: object, what: str) -> None:
 
 def _parting(actual: object, expected: object, path: Path) -> str | None:
     """Where and how two values part, as a sentence; None where they are the same."""
+    alike = isinstance(actual, Value) and type(actual) is type(expected)
+    if alike and canonical(actual) == canonical(expected):  # quicker than to walk both
+        return None
     at = path_of(path) or "the value itself"
     kind, wanted = _kind(actual), _kind(expected)
     if kind is not wanted:

@@ -12,11 +12,14 @@ from urllib.parse import parse_qsl, urlsplit
 from stores_core.backend import Backend
 from stores_core.errors import StoreError
 from stores_core.limits import CEILINGS, Limits
-from stores_core.opening import open_backend, options_of
+from stores_core.opening import open_backend, options_of, set_up
 from stores_core.values import system_clock
 
 CORE_KEYWORDS = frozenset({"clock", "timeout", "interceptors", *CEILINGS})
 """What core's front does for every backend, so that no opener has to take it."""
+
+
+Open = Callable[..., AbstractAsyncContextManager[Backend]]
 
 
 class UnusableOpenerError(Exception):
@@ -28,7 +31,7 @@ class Opener:
     """Opens clients of one storage. ``keywords`` is what may be passed; None: anything."""
 
     name: str
-    call: Callable[..., AbstractAsyncContextManager[Backend]]
+    call: Open
     keywords: frozenset[str] | None
 
     def takes(self, keyword: str) -> bool:
@@ -104,10 +107,10 @@ def from_function(named: str) -> Opener:
             f"{named} has to be an async context manager: `yield` the Backend and put "
             "@asynccontextmanager above the function"
         )
-    return _entered(named, function)
+    return _entered(named, cast(Open, function))
 
 
-def _entered(name: str, function: Callable[..., object]) -> Opener:
+def _entered(name: str, function: Open) -> Opener:
     parameters = inspect.signature(function).parameters.values()
     own = frozenset(
         parameter.name
@@ -127,25 +130,14 @@ def _entered(name: str, function: Callable[..., object]) -> Opener:
         limits = Limits(**{key: values.pop(key) for key in CEILINGS if key in values})
         if clock is not None and (anything or "clock" in own):
             values["clock"] = clock
-        context = function(**values)
-        if not isinstance(context, AbstractAsyncContextManager):
-            raise UnusableOpenerError(
-                f"{name} gives a {type(context).__name__}, no async context manager; put "
-                "@asynccontextmanager above an async function that yields the Backend"
-            )
-        async with cast("AbstractAsyncContextManager[object]", context) as backend:
-            if not isinstance(backend, Backend):
-                raise UnusableOpenerError(
-                    f"{name} yields a {type(backend).__name__}; it has to yield stores_core.Backend"
-                )
-            # As open_backend does for every backend that has a scheme.
-            opened = backend.opened
-            opened.clock, opened.timeout, opened.limits = clock or system_clock, timeout, limits
-            opened.interceptors = tuple(interceptors)
-            try:
-                yield backend
-            finally:
-                opened.closed = True
+        async with set_up(
+            function(**values),
+            clock=clock or system_clock,
+            timeout=timeout,
+            limits=limits,
+            interceptors=interceptors,
+        ) as backend:
+            yield backend
 
     return Opener(name, call, None if anything else CORE_KEYWORDS | own)
 

@@ -15,7 +15,7 @@ from stores_core.embedding import Embedder
 from stores_core.errors import InvalidRequestError
 from stores_core.in_memory.backend import open_memory
 from stores_core.interceptors import Interceptor
-from stores_core.limits import Limits
+from stores_core.limits import CEILINGS, Limits
 from stores_core.values import Clock, IdOrEmpty, system_clock
 
 ENTRY_POINTS = "agent_stores.backends"
@@ -69,12 +69,35 @@ async def open_backend(
         given[name] = text
     settings = {name: _fitting(name, value, known) for name, value in given.items()}
     timeout = settings.pop("timeout")
-    limits = {name: settings.pop(name) for name in _LIMITS if name in settings}
-    checked = Limits(**limits)
+    limits = Limits(**{name: settings.pop(name) for name in CEILINGS if name in settings})
     now = clock or system_clock
-    async with opener(location, embedder=embedder, clock=now, **settings) as backend:
+    context = opener(location, embedder=embedder, clock=now, **settings)
+    async with set_up(
+        context, clock=now, timeout=timeout, limits=limits, interceptors=interceptors
+    ) as backend:
+        yield backend
+
+
+@asynccontextmanager
+async def set_up(
+    context: object,
+    *,
+    clock: Clock,
+    timeout: float | None,  # noqa: ASYNC109 - as in open_backend
+    limits: Limits,
+    interceptors: Sequence[Interceptor] = (),
+) -> AsyncGenerator[Backend]:
+    """Enter what an opener gave, with the front set up so; leaving closes the front too.
+
+    Raises InvalidRequestError for what is no context manager of a Backend.
+    """
+    if not isinstance(context, AbstractAsyncContextManager):
+        raise _no_opener(context, "gives")
+    async with cast("AbstractAsyncContextManager[object]", context) as backend:
+        if not isinstance(backend, Backend):
+            raise _no_opener(backend, "yields")
         opened = backend.opened
-        opened.clock, opened.timeout, opened.limits = now, timeout, checked
+        opened.clock, opened.timeout, opened.limits = clock, timeout, limits
         opened.interceptors = tuple(interceptors)
         try:
             yield backend
@@ -82,7 +105,12 @@ async def open_backend(
             opened.closed = True
 
 
-_LIMITS = ("max_entry_bytes", "max_batch_entries", "max_batch_bytes")
+def _no_opener(found: object, does: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        field="opener",
+        found=f"one that {does} a {type(found).__name__}",
+        allowed="an async function that yields a stores_core.Backend, under @asynccontextmanager",
+    )
 
 
 def options_of(url: str) -> dict[str, Any]:

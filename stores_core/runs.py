@@ -325,9 +325,11 @@ class RunStore(Protocol):
             duplicate with the counts of the first time, for the run's latest 128 keyed batches at
             least, also when both are under way at once, and whatever expected_count says. A run
             has one key space for both operations and a fork starts with none. The same key with
-            another batch is an InvalidRequestError. Conflicts, unknown runs and empty batches use
-            no key up. A duplicate's answer promises the durability that the first one did.
-        RUN-A8 An empty batch changes nothing and still reports found and the counts.
+            another batch is an InvalidRequestError, also where expected_count is wrong. Conflicts,
+            unknown runs and empty batches use no key up. A duplicate's answer promises the
+            durability that the first one did.
+        RUN-A8 An empty batch changes nothing and still reports found and the counts, whatever key
+            or expected_count it carries.
         RUN-A10 Events given with messages land in the same step: one turn, one commit.
         """
         ...

@@ -1,4 +1,4 @@
-"""What the tests share: where the repository is, and Python in a process of its own."""
+"""What the tests share: event loops, where the repository is, other processes."""
 
 import asyncio
 import inspect
@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 
-Python = Callable[..., subprocess.CompletedProcess[str]]
+Python = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -21,47 +23,51 @@ def root() -> Path:
     return ROOT
 
 
+def run_python(
+    cwd: Path,
+    *arguments: str | Path,
+    executable: str | Path = sys.executable,
+    seconds: float = 60,
+    warnings: str = "error",
+) -> CompletedProcess[str]:
+    """Runs Python in a folder. ``warnings`` is what becomes of them, in its children too."""
+    # No PYTHONPATH and no pytest settings of the outer run may reach the inner one.
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PYTEST", "COV_"))
+    }
+    return subprocess.run(
+        [executable, *arguments],
+        cwd=cwd,
+        env=kept | {"PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": warnings},
+        timeout=seconds,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
 @pytest.fixture
 def python(tmp_path: Path) -> Python:
-    """Runs Python in an empty folder, warnings being errors: ``python("-c", "print(1)")``.
+    """Runs Python in an empty folder: ``python("-c", "print(1)")``.
 
-    ``executable`` is another interpreter, ``seconds`` how long it may take.
+    ``cwd`` is another folder, ``executable`` another interpreter, ``seconds`` the time it has.
     """
+    empty = tmp_path / "empty"
+    empty.mkdir()
 
-    def run(
-        *arguments: str | Path,
-        executable: str | Path = sys.executable,
-        seconds: float = 60,
-        cwd: Path | None = None,
-    ) -> subprocess.CompletedProcess[str]:
-        empty = tmp_path / "cwd"
-        empty.mkdir(exist_ok=True)
-        # No PYTHONPATH and no pytest settings of the outer run may reach the inner one.
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "PYTEST", "COV_"))
-        }
-        environment = kept | {"PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "error"}
-        return subprocess.run(
-            [executable, *arguments],
-            cwd=cwd or empty,
-            env=environment,
-            timeout=seconds,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
+    def run(*arguments: str | Path, cwd: Path = empty, **how: Any) -> CompletedProcess[str]:
+        return run_python(cwd, *arguments, **how)
 
     return run
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function in an event loop of its own."""
-    test = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(test):
+    """A test that is a coroutine function runs on an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    names = inspect.signature(test).parameters
-    asyncio.run(test(**{name: pyfuncitem.funcargs[name] for name in names}))
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True

@@ -1,7 +1,7 @@
 """Steps that tests of runs share: what to say, how to read a run back, how to walk a listing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from conformance_tests.lab import Lab
 from stores_core import AppendResponse, Backend, Event, Message, Run, RunInfo
 
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 
 SPOKEN = datetime(2024, 2, 29, 23, 59, 58, 123456, tzinfo=UTC)
 """The timestamp of every message that `turn` makes, so that it comes back as it went in."""
@@ -241,6 +242,13 @@ async def bytes_held(lab: Lab, client: Backend) -> int:
 def sides(lab: Lab, count: int) -> list[Backend]:
     """``count`` clients to act with, the two of the lab by turns."""
     return [(lab.backend, lab.reader)[n % 2] for n in range(count)]
+
+
+async def by_turns(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """The items one by one; before each, other tasks get a turn, which a fast store never gives."""
+    for item in items:
+        await asyncio.sleep(0)
+        yield item
 
 
 async def until_done(work: Awaitable[Any], look: Callable[[], Awaitable[None]]) -> int:

@@ -12,6 +12,7 @@ from conformance_tests.suite.steps import (
     assert_holds,
     assert_labels,
     batches_of,
+    by_turns,
     deltas,
     fork,
     header,
@@ -46,7 +47,7 @@ async def test_many_writers_on_one_run_lose_tear_and_reorder_nothing(lab: Lab, s
 
     async def write(client: Backend, writer: int) -> list[int]:
         ends: list[int] = []
-        for n in range(rounds):
+        async for n in by_turns(range(rounds)):
             by = f"{writer}/{n}"
             answer = await client.runs.append_messages(
                 run_id=run_id, messages=turn(size, by), events=deltas(size, by)
@@ -79,7 +80,7 @@ async def test_writers_on_many_runs_do_not_meet(lab: Lab) -> None:
     made = await asyncio.gather(*(start_run(lab) for _ in range(count)))
 
     async def write(client: Backend, run_id: str) -> None:
-        for n in range(5):
+        async for n in by_turns(range(5)):
             answer = await client.runs.append_messages(
                 run_id=run_id, messages=turn(2, run_id, 2 * n), expected_count=2 * n
             )
@@ -102,11 +103,11 @@ async def test_writers_on_the_two_logs_lose_nothing(lab: Lab) -> None:
     run_id = await start_run(lab)
 
     async def messages(client: Backend) -> None:
-        for n in range(20):
+        async for n in by_turns(range(20)):
             await client.runs.append_messages(run_id=run_id, messages=turn(2, first=2 * n))
 
     async def events(client: Backend) -> None:
-        for n in range(20):
+        async for n in by_turns(range(20)):
             await client.runs.append_events(run_id=run_id, events=deltas(3, first=3 * n))
 
     await asyncio.gather(messages(lab.backend), events(lab.reader))
@@ -121,7 +122,7 @@ async def test_a_load_among_writers_shows_whole_batches(lab: Lab) -> None:
     run_id = await start_run(lab)
 
     async def write(client: Backend, writer: int) -> None:
-        for n in range(15):
+        async for n in by_turns(range(15)):
             by = f"{writer}/{n}"
             await client.runs.append_messages(
                 run_id=run_id, messages=turn(5, by), events=deltas(5, by)
@@ -154,7 +155,7 @@ async def test_a_tail_among_writers_passes_over_nothing(lab: Lab, page: int) -> 
     run_id = await start_run(lab)
 
     async def write(client: Backend, writer: int) -> None:
-        for n in range(12):
+        async for n in by_turns(range(12)):
             await client.runs.append_messages(run_id=run_id, messages=turn(2, f"{writer}/{n}"))
 
     tail: list[Message] = []
@@ -180,10 +181,10 @@ async def test_a_load_never_mixes_two_runs_that_bore_one_id(lab: Lab) -> None:
     source = await start_run(lab, turn(5, "fork"), deltas(3, "fork"), labels={"of": "fork"})
 
     async def live_and_die() -> None:
-        for n in range(30):
+        async for n in by_turns(range(30)):
             if n % 3:
                 await runs.create_run(run_id=run_id, labels={"of": str(n)})
-                for first in range(0, 4, 2):
+                async for first in by_turns(range(0, 4, 2)):
                     await runs.append_messages(
                         run_id=run_id, messages=turn(2, str(n), first), events=deltas(1, str(n))
                     )
@@ -223,7 +224,7 @@ async def test_a_fork_among_writers_is_a_prefix_of_whole_batches(lab: Lab, at_me
     source = await start_run(lab)
 
     async def write(client: Backend, writer: int) -> None:
-        for n in range(15):
+        async for n in by_turns(range(15)):
             by = f"{writer}/{n}"
             await client.runs.append_messages(
                 run_id=source, messages=turn(5, by), events=deltas(5, by)
@@ -263,7 +264,7 @@ async def test_a_fork_is_seen_whole_or_not_at_all(lab: Lab) -> None:
     current = [made[0]]
 
     async def make() -> None:
-        for new_id in made:
+        async for new_id in by_turns(made):
             current[0] = new_id
             await lab.backend.runs.fork_run(run_id=source, new_run_id=new_id, labels=labels)
 
@@ -297,7 +298,7 @@ async def test_parent_and_forks_may_be_written_at_once(lab: Lab) -> None:
     family = [parent, *[await fork(lab, parent) for _ in range(7)]]
 
     async def write(client: Backend, run_id: str) -> None:
-        for n in range(10):
+        async for n in by_turns(range(10)):
             await client.runs.append_messages(
                 run_id=run_id, messages=turn(2, run_id, 2 * n), events=deltas(1, run_id, n)
             )
@@ -340,11 +341,11 @@ async def test_label_updates_among_appends_lose_neither(lab: Lab) -> None:
     run_id = await start_run(lab)
 
     async def label(client: Backend) -> None:
-        for n in range(20):
+        async for n in by_turns(range(20)):
             assert (await client.runs.update_run(run_id=run_id, labels={f"l{n}": "x"})).found
 
     async def write(client: Backend) -> None:
-        for n in range(20):
+        async for n in by_turns(range(20)):
             answer = await client.runs.append_messages(
                 run_id=run_id, messages=turn(1, first=n), expected_count=n
             )
@@ -363,7 +364,7 @@ async def test_a_walk_while_runs_come_and_go_gives_the_rest_once(lab: Lab, page:
     kept, passing = set(made[::2]), made[1::2]
 
     async def come_and_go() -> None:
-        for run_id in passing:
+        async for run_id in by_turns(passing):
             await start_run(lab, labels=label)
             await lab.backend.runs.delete_run(run_id=run_id)
 

@@ -22,6 +22,7 @@ from conformance_tests.suite.cargo import (
 )
 from conformance_tests.suite.steps import (
     assert_holds,
+    by_turns,
     deltas,
     ids,
     is_gone,
@@ -207,7 +208,7 @@ async def test_what_is_written_during_an_export_is_whole_in_it_or_absent(lab: La
     made = [await start_run(lab, client=source) for _ in range(4)]
 
     async def write(run_id: str) -> None:
-        for n in range(30):
+        async for n in by_turns(range(30)):
             await source.runs.append_messages(
                 run_id=run_id, messages=turn(3, run_id, 3 * n), events=deltas(3, run_id, 3 * n)
             )

@@ -14,6 +14,7 @@ from conformance_tests.suite.steps import (
     assert_holds,
     assert_labels,
     batches_of,
+    by_turns,
     deltas,
     fork,
     header,
@@ -143,7 +144,7 @@ async def test_writers_that_take_the_length_from_conflicts_all_get_through(lab: 
 
     async def write(client: Backend, writer: int) -> None:
         expected = 0
-        for n in range(6):
+        async for n in by_turns(range(6)):
             for _ in range(1_000):
                 answer = await client.runs.append_messages(
                     run_id=run_id, messages=turn(3, f"{writer}/{n}"), expected_count=expected
@@ -186,7 +187,7 @@ async def test_writers_that_send_all_twice_write_all_once(lab: Lab) -> None:
     run_id = await start_run(lab)
 
     async def write(client: Backend, writer: int) -> None:
-        for n in range(10):
+        async for n in by_turns(range(10)):
             by = f"{writer}/{n}"
             send: dict[str, Any] = {"run_id": run_id, "idempotency_key": by}
             both = await asyncio.gather(
@@ -238,7 +239,7 @@ async def test_an_append_that_races_a_delete_comes_before_it_or_finds_nothing(
     gone = asyncio.Event()
 
     async def write(client: Backend, n: int) -> None:
-        for m in range(8):
+        async for m in by_turns(range(8)):
             late = gone.is_set()
             answer = await client.runs.append_messages(
                 run_id=run_id, messages=turn(2, f"{n}/{m}"), events=deltas(1)
@@ -249,7 +250,8 @@ async def test_an_append_that_races_a_delete_comes_before_it_or_finds_nothing(
             assert not answer.conflict
 
     async def delete() -> bool:
-        await asyncio.sleep(0)
+        async for _ in by_turns(range(3 * round_)):
+            pass
         deleted = (await lab.reader.runs.delete_run(run_id=run_id)).deleted
         gone.set()
         return deleted
@@ -275,13 +277,13 @@ async def test_what_was_acknowledged_is_in_one_generation_or_none(lab: Lab) -> N
     acknowledged: list[int] = []
 
     async def write() -> None:
-        for n in range(60):
+        async for n in by_turns(range(60)):
             answer = await lab.backend.runs.append_messages(run_id=run_id, messages=turn(1, str(n)))
             if answer.applied:
                 acknowledged.append(answer.message_count)
 
     async def recreate() -> None:
-        for _ in range(15):
+        async for _ in by_turns(range(15)):
             await lab.reader.runs.delete_run(run_id=run_id)
             assert (await lab.reader.runs.create_run(run_id=run_id)).created
 

@@ -87,7 +87,7 @@ def _fork_run(opened: Opened, request: ForkRunRequest) -> dict[str, Any]:
 def _append_messages(opened: Opened, request: AppendMessagesRequest) -> dict[str, Any]:
     now = utc(opened.clock())
     _check_batch(opened, "messages", len(request.messages) + len(request.events))
-    messages = _encoded(opened, "messages", request.messages)
+    messages = _encoded(opened, "messages", list(map(_without_null_stamp, request.messages)))
     events = _encoded(opened, "events", request.events)
     texts = [text for _, text in messages], [text for _, text in events]
     _check_batch_bytes(opened, "messages", sum(map(len, texts[0])) + sum(map(len, texts[1])))
@@ -122,12 +122,17 @@ def _encoded(opened: Opened, field: str, values: Sequence[V]) -> list[tuple[V, b
     return encoded
 
 
+def _without_null_stamp(message: Message) -> Message:
+    # A timestamp of None asks for a stamp, as one left out does, and is the same batch on a retry.
+    if message.__dict__.get("timestamp") is None and "timestamp" in message.model_fields_set:
+        message = replaced(message, {})
+        message.model_fields_set.discard("timestamp")
+    return message
+
+
 def _stamped(message: Message, text: bytes, now: object, tail: bytes) -> Message:
     if message.timestamp is not None:
         return replaced(message, {}, text)
-    if "timestamp" in message.model_fields_set:  # given as None: asks for a stamp like one left out
-        bare = replaced(message, {"timestamp": now})
-        return replaced(bare, {}, encode_checked(bare)[1])
     return replaced(message, {"timestamp": now}, text[:-1] + tail)
 
 
