@@ -26,7 +26,7 @@ def host(tmp_path: Path, root: Path) -> Host:
         (["openers:no_such_opener"], "has nothing at 'no_such_opener'"),
         (["openers:number"], "has a int at 'number'"),
         (["openers:forgot_the_decorator"], "put @asynccontextmanager above"),
-        (["openers:yields_a_store"], "has to yield stores_core.Backend"),
+        (["openers:yields_a_store"], "yields a stores_core.Backend"),
         (["openers:fails_to_open"], "opening openers:fails_to_open failed: OSError"),
         (["openers:fails_to_close"], "closing openers:fails_to_close failed: OSError"),
         (["openers:opens_once"], "as a second client beside the first, which SHARED promises"),

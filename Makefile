@@ -1,0 +1,60 @@
+# Needs Python 3.11 or newer, make and a package index. Everything else is installed into .venv,
+# in the versions that constraints.txt pins. Another Python: make PYTHON=/path/to/python clean test
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+BACKEND ?= memory:conformance
+PROVE_MINUTES ?= 60
+
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$python && break; done)
+
+.PHONY: help demo test check format conform contract bench prove soak clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; then a verdict
+	$(PY) examples/demo.py
+
+test: $(STAMP)  ## the conformance suite on the in-memory backend, then our own tests
+	$(PY) -m conformance_tests --url memory:conformance
+	$(PY) -m pytest
+
+check: $(STAMP)  ## style, types, import contracts, generated pages
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright
+	$(VENV)/bin/lint-imports
+	$(PY) -m conformance_tests.contract --check
+
+format: $(STAMP)  ## let ruff lay out and mend what it can
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+conform: $(STAMP)  ## the suite on one backend: make conform BACKEND=memory:conformance
+	$(PY) -m conformance_tests --url '$(BACKEND)'
+
+contract: $(STAMP)  ## write docs/contract.md anew from the docstrings
+	$(PY) -m conformance_tests.contract --write
+
+bench: $(STAMP)  ## what the operations cost
+	$(PY) -m benchmarks
+
+prove: $(STAMP)  ## repeat the suite for PROVE_MINUTES (60), tallied in docs/proof.json
+	$(PY) -m tests.prove --minutes $(PROVE_MINUTES) --url '$(BACKEND)'
+
+soak: $(STAMP)  ## as prove, until interrupted
+	$(PY) -m tests.prove --url '$(BACKEND)'
+
+clean:  ## forget the venv and everything that was made
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name one: make PYTHON=..." >&2; exit 1; }
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --constraint constraints.txt hatchling editables
+	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
