@@ -4,133 +4,24 @@ The exit code is 0 only for a conformant backend, 1 when a guarantee failed, 2 w
 could not run, 3 when only a part of it ran.
 """
 
-import argparse
-import importlib.util
-import json
-import os
 import sys
-import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-import pytest
-
-from conformance_tests.contract import guarantees
-from conformance_tests.lab import Bench
-from conformance_tests.opener import UnusableOpenerError, explained, find
-from conformance_tests.record import Record
-from conformance_tests.verdict import COULD_NOT_RUN, Facts, Verdict
-
-HERE = Path(__file__).resolve().parent
-SUITE = HERE / "suite"
-
-_DESCRIPTION = """\
-Examine a backend: MODULE:OPENER is a function that gives an async context manager of a
-stores_core.Backend and may take `tenant`, `embedder`, `clock` and options of its own.
-All further options go to pytest: -k, -x, -v, -n 2 and so on."""
-
-# What a host project may have set to bring plugins and options into every pytest run.
-_HOST_SETTINGS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+from stores_core.errors import InvalidRequestError
+from stores_core.extras import need
 
 
-def main(arguments: Sequence[str] | None = None, suite: Path = SUITE) -> int:
-    """Run the suite and print the verdict; the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    opener = given.pop(0) if given and not given[0].startswith("-") else None
-    parser = argparse.ArgumentParser(
-        prog="python -m conformance_tests",
-        usage="%(prog)s (MODULE:OPENER | --url URL) [--quick] [--seed N] [--json FILE] "
-        "[pytest options]",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--url", help="open by URL, as memory:NAME")
-    parser.add_argument("--quick", action="store_true", help="a few samples of each test")
-    parser.add_argument("--seed", type=int, default=0, help="where random sequences start from")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="the verdict as JSON")
-    options, for_pytest = parser.parse_known_args(given)
+def main(arguments: Sequence[str] | None = None, **how: Any) -> int:
+    """Run the suite and print the verdict; the exit code. See ``conformance_tests.run.run``."""
     try:
-        facts = _look_at(opener, options.url)
-        if _wants_xdist(for_pytest) and importlib.util.find_spec("xdist") is None:
-            raise UnusableOpenerError("-n needs pytest-xdist: pip install pytest-xdist")
-    except UnusableOpenerError as error:
+        need("pytest", extra="conformance", field="conformance_tests")
+    except InvalidRequestError as error:
         print(f"could not run: {error}", file=sys.stderr)
-        _write(options.json, {"verdict": "could not run", "conformant": False, "why": str(error)})
-        return COULD_NOT_RUN
-    subject = [f"--url={options.url}"] if options.url else [f"--opener={opener}"]
-    profile = [f"--seed={options.seed}", *(["--quick"] if options.quick else [])]
-    record, started = Record(), time.monotonic()
-    with _host_kept_out():
-        code = pytest.main(
-            [*_settings(suite, for_pytest), *subject, *profile, *for_pytest, str(suite)],
-            plugins=[record],
-        )
-    verdict = Verdict(
-        facts,
-        record,
-        guarantees(),
-        modules=[path.name for path in suite.glob("test_*.py")],
-        pytest_code=int(code),
-        quick=options.quick,
-        seed=options.seed,
-        seconds=time.monotonic() - started,
-    )
-    print(f"\n{verdict.table()}", flush=True)
-    _write(options.json, verdict.as_json())
-    return verdict.exit_code
-
-
-def _look_at(opener: str | None, url: str | None) -> Facts:
-    """Open the storage once, so that what cannot be opened is said before any test runs."""
-    found = find(opener, url)
-    bench = Bench(found)
-    facts = Facts.of(found.name, bench.backend)
-    try:
-        bench.close()
-    except Exception as error:
-        raise explained(found, error, "closing") from error
-    return facts
-
-
-def _settings(suite: Path, for_pytest: Sequence[str]) -> list[str]:
-    settings = [
-        "-q",
-        f"--rootdir={suite}",
-        f"--confcutdir={suite}",
-        "-c",
-        str(HERE / "suite.ini"),
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "conformance_tests.plugin",
-    ]
-    return [*settings, "-p", "xdist.plugin"] if _wants_xdist(for_pytest) else settings
-
-
-def _wants_xdist(for_pytest: Sequence[str]) -> bool:
-    return any(
-        option.startswith("--numprocesses")
-        or (option.startswith("-n") and not option.startswith("--"))
-        for option in for_pytest
-    )
-
-
-@contextmanager
-def _host_kept_out() -> Generator[None]:
-    before = {name: os.environ.pop(name) for name in _HOST_SETTINGS if name in os.environ}
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    try:
-        yield
-    finally:
-        del os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
-        os.environ.update(before)
-
-
-def _write(path: Path | None, verdict: dict[str, object]) -> None:
-    if path is not None:
-        path.write_text(json.dumps(verdict, indent=2, ensure_ascii=False), encoding="utf-8")
+        return 2
+    run = import_module("conformance_tests.run").run  # it imports pytest
+    return int(run(sys.argv[1:] if arguments is None else arguments, **how))
 
 
 if __name__ == "__main__":

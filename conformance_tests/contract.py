@@ -190,8 +190,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     action.add_argument("--write", action="store_true", help="write docs/contract.md anew")
     action.add_argument("--check", action="store_true", help="fail if it is out of date")
     text = page()
-    if parser.parse_args(arguments).write:
-        PAGE.parent.mkdir(exist_ok=True)
+    chosen = parser.parse_args(arguments)
+    if not PAGE.parent.is_dir():
+        print("there is no docs/ folder beside the suite; run in a clone", file=sys.stderr)
+        return 2
+    if chosen.write:
         PAGE.write_text(text, encoding="utf-8")
         return 0
     if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:

@@ -60,6 +60,8 @@ class MemoryRecord(Shape):
 
 
 class ToolResultRecord(Shape):
+    """A tool result with all that is stored beside it."""
+
     ref: Id
     created_at: AwareDatetime
     labels: Labels = Field(default_factory=dict[str, str])
@@ -112,6 +114,8 @@ class ImportRunRequest(WriteRequest):
 
 
 class ImportOutcome(StrEnum):
+    """What became of a run that was imported."""
+
     CREATED = "created"
     SAME = "same"
     UPDATED = "updated"

@@ -93,6 +93,9 @@ def test_a_page_that_is_out_of_date_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(contract, "PAGE", tmp_path / "docs" / "contract.md")
+    assert contract.main(["--write"]) == 2  # as from an installed wheel: no docs/ to write into
+    assert "docs/" in capsys.readouterr().err
+    contract.PAGE.parent.mkdir()
     assert contract.main(["--check"]) == 1
     assert "run `make contract`" in capsys.readouterr().err
     assert contract.main(["--write"]) == 0
