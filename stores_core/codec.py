@@ -8,9 +8,7 @@ other spelling of a known field's name changes places with it: Python's further 
 Texts that the codec writes are canonical: two values are equal, in type too, when their texts are.
 """
 
-import gc
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import GenericAlias
 from typing import Any, Generic, TypeVar, cast, get_args
@@ -31,6 +29,10 @@ _MODELS: tuple[type[Value], ...] = (
     Message, Event, ToolCall, ToolResult, TurnResult, Compaction, Signal
 )  # fmt: skip
 
+# Texts are parsed some at a time: each larger buffer would be fresh pages from the system, whose
+# first touch costs more than the parsing.
+_PART_BYTES = 64 * 1024
+
 _PLAIN, _JSON, _TIME, _MODEL, _MODELS_OF, _ITEMS = range(6)
 _AS_IT_IS, _RENAME, _TO_UTC = 0, 1, 2
 
@@ -38,7 +40,7 @@ _AS_IT_IS, _RENAME, _TO_UTC = 0, 1, 2
 def encode(value: Value) -> bytes:
     """The JSON text of a value, UTF-8. Values in a request from the front carry theirs already."""
     ready: bytes | None = getattr(value, "_encoded", None)
-    return _encoded(value, _RENAME) if ready is None else ready
+    return _encoded(value, _renames(value)) if ready is None else ready
 
 
 def encode_checked(value: V, path: Path = ()) -> tuple[V, bytes]:
@@ -93,7 +95,7 @@ def parse_json(text: bytes | str) -> Any:
 def canonical(value: object) -> str:
     """A text that is equal for equal values of equal types; for comparing, not for storing."""
     if isinstance(value, Value):
-        return _encoded(value, _RENAME).decode()
+        return _encoded(value, _renames(value)).decode()
     if isinstance(value, Shape):
         return canonical({wire_name(name): item for name, item in value.__dict__.items()})
     if isinstance(value, Mapping):
@@ -123,11 +125,21 @@ class _Decoder(Generic[V]):
 
         ``id`` and ``start`` say where they come from, for CorruptRecordError.
         """
-        texts = list(texts)
+        values: list[V] = []
+        part: list[bytes] = []
+        size = 0
+        for text in texts:
+            part.append(text)
+            size += len(text)
+            if size > _PART_BYTES:
+                values += self._part(part, id, start + len(values))
+                part, size = [], 0
+        return values + self._part(part, id, start + len(values)) if part else values
+
+    def _part(self, texts: list[bytes], id: str, start: int) -> list[V]:
         data = b"[" + b",".join(texts) + b"]"
         try:
-            with _no_collection():
-                values = self._parsed(data)
+            values = self._parsed(data)
         except ValidationError as error:
             raise self._corrupt(texts, id, start) from error
         if len(values) != len(texts):
@@ -152,19 +164,6 @@ class _Decoder(Generic[V]):
             except ValidationError:
                 return CorruptRecordError(store=self._store, id=id, position=position)
         return CorruptRecordError(store=self._store, id=id, position=start)
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    # Parsing makes many objects and no garbage; each full collection meanwhile would walk all of
-    # them again, which doubles the time of a load of 10,000 messages.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 # What the fields of each model may hold, read off the models once.
@@ -267,6 +266,19 @@ def _check_inner(item: Any, kind: int, inner: Any, path: Path) -> int:
             else:
                 raise _unfit((*path, index), type(part).__name__, inner.__name__)
     return needs
+
+
+def _renames(value: Value) -> int:
+    """Whether a further field, here or in a value inside, bears a known field's other name."""
+    model, extra = type(value), value.__pydantic_extra__
+    if extra and not _TO_WIRE[model].keys().isdisjoint(extra):
+        return _RENAME
+    for name, (kind, _) in _FIELDS[model].items():
+        item = value.__dict__[name] if kind in (_MODEL, _MODELS_OF) else None
+        parts = item or () if kind == _MODELS_OF else (item,) if item is not None else ()
+        if any(_renames(part) for part in parts):
+            return _RENAME
+    return _AS_IT_IS
 
 
 def _encoded(value: Value, needs: int) -> bytes:

@@ -99,6 +99,7 @@ async def set_up(
         opened = backend.opened
         opened.clock, opened.timeout, opened.limits = clock, timeout, limits
         opened.interceptors = tuple(interceptors)
+        opened.ensure_usable()  # and so bound to this event loop
         try:
             yield backend
         finally:

@@ -139,10 +139,12 @@ class AsDict:
         )
 
 
-def refusal(error: ValidationError, model: type[BaseModel]) -> InvalidRequestError:
+def refusal(
+    error: ValidationError, model: type[BaseModel], path: tuple[object, ...] = ()
+) -> InvalidRequestError:
     """The first complaint of pydantic in our words, with a path and without the input."""
     first = error.errors(include_url=False, include_context=False)[0]
-    field = path_of(first["loc"]) or model.__name__
+    field = path_of((*path, *first["loc"])) or model.__name__
     if first["type"] == "extra_forbidden":
         known = ", ".join(model.model_fields)
         return InvalidRequestError(field=field, found="an unknown field", allowed=known)

@@ -59,6 +59,12 @@ class RecordingStore:
         return handler
 
 
+class LabelledItem(MemoryItem):
+    """A note with a field that a store would not keep."""
+
+    label: str = "x"
+
+
 def recording(answer: Callable[[Any], Awaitable[Any]] | None = None) -> tuple[Backend, Any]:
     store: Any = RecordingStore(answer)
     backend = Backend(name="recording", runs=store, memory=store, tool_results=store)
@@ -228,6 +234,14 @@ async def test_a_request_that_was_changed_unchecked_is_checked_again() -> None:
         await backend.runs.append_messages(run_id="a", messages=[message])
     with pytest.raises(InvalidRequestError, match=r"messages\[0\]\.role"):
         await backend.runs.append_messages(run_id="a", messages=[Message.model_construct(text="x")])
+    item = MemoryItem(key="k", value="v")
+    for broken, field in (
+        (item.model_copy(update={"key": 5}), r"items\[0\]\.key"),
+        (MemoryItem.model_construct(key="k"), r"items\[0\]\.value"),
+        (LabelledItem(key="k", value="v"), r"items\[0\]\.label"),
+    ):
+        with pytest.raises(InvalidRequestError, match=field):
+            await backend.memory.put_memories(items=[broken])
     with pytest.raises(InvalidRequestError, match="request"):
         await backend.runs.read_messages(good, limit=3)  # type: ignore[call-overload]
     assert recorded.requests == []

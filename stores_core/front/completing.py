@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from stores_core.admin import ListTenantsRequest
@@ -47,7 +48,7 @@ from stores_core.runs import (
     ReadEventsRequest,
     ReadMessagesRequest,
 )
-from stores_core.shape import Request, Value, WriteRequest, replaced
+from stores_core.shape import Request, Value, WriteRequest, path_of, refusal, replaced
 from stores_core.tool_results import (
     ListToolResultsRequest,
     PutToolResultRequest,
@@ -186,12 +187,14 @@ def _put_memories(opened: Opened, request: PutMemoriesRequest) -> dict[str, Any]
 def _note(
     opened: Opened, item: MemoryItem, now: Any, path: tuple[object, ...]
 ) -> tuple[MemoryItem, int]:
-    item = MemoryItem(**item.__dict__) if type(item) is MemoryItem else item
+    try:
+        item = MemoryItem(**item.__dict__)  # checked again: it may be a copy that was changed
+    except ValidationError as error:
+        raise refusal(error, MemoryItem, path) from None
     metadata = encode_metadata(item.metadata, (*path, "metadata"))
     size = len(metadata) + len(to_json(item.value)) + len(to_json(item.key))
     if size > opened.limits.max_entry_bytes:
-        field = ".".join(map(str, path))
-        raise _too_large(field, size, opened.limits.max_entry_bytes, "max_entry_bytes")
+        raise _too_large(path_of(path), size, opened.limits.max_entry_bytes, "max_entry_bytes")
     created = now if item.created_at is None else utc(item.created_at)
     return replaced(item, {"created_at": created, "metadata": from_json(metadata)}), size
 
