@@ -21,15 +21,23 @@ TIME_LIMIT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a test says about itself. ``look_at`` completes "If this fails, look at …"."""
+    """What a test says about itself. ``look_at`` completes "If this fails, look at …".
+
+    ``thorough`` marks one that takes long and that the quick profile leaves to others.
+    """
 
     numbers: tuple[str, ...]
     needs: tuple[str, ...]
     look_at: str
+    thorough: bool
 
 
 def proves(
-    *numbers: str, needs: tuple[str, ...] = (), look_at: str, within: float = TIME_LIMIT
+    *numbers: str,
+    needs: tuple[str, ...] = (),
+    look_at: str,
+    thorough: bool = False,
+    within: float = TIME_LIMIT,
 ) -> Callable[[Test], Callable[..., None]]:
     """Mark a coroutine function as a proof of ``numbers`` and run it on the suite's event loop.
 
@@ -41,7 +49,7 @@ def proves(
     for need in needs:
         if need not in NEEDS and not need.startswith("option:"):
             raise ValueError(f"{need!r} is no need; there are {sorted(NEEDS)} and option:NAME")
-    proof = Proof(numbers, needs, look_at)
+    proof = Proof(numbers, needs, look_at, thorough)
 
     def decorate(test: Test) -> Callable[..., None]:
         if not inspect.iscoroutinefunction(test):

@@ -12,7 +12,7 @@ import pytest
 
 from conformance_tests.proves import Proof, proof_of
 
-QUICK_SAMPLES = 3
+QUICK_SAMPLES = 2
 """So many samples of each test are left in the quick profile."""
 
 
@@ -108,7 +108,8 @@ def _first_samples(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], lis
     for item in items:
         test = item.nodeid.partition("[")[0]
         seen[test] = seen.get(test, 0) + 1
-        (kept if seen[test] <= QUICK_SAMPLES else cut).append(item)
+        few = seen[test] <= QUICK_SAMPLES and not the_proof_of(item).thorough
+        (kept if few else cut).append(item)
     return kept, cut
 
 

@@ -143,24 +143,31 @@ class GetRunResponse(Response):
 class AppendMessagesRequest(WriteRequest):
     """One batch: messages, and events that land in the same step.
 
-    ``expected_count`` is the length that the message log must have. ``digest`` identifies the
-    batch as the caller sent it, before stamping; the front fills it in where there is a key.
+    ``expected_count`` is the length that the message log must have, ``expected_events`` that of
+    the event log. ``digest`` identifies the batch as the caller sent it, before stamping; the front
+    fills it in where there is a key.
     """
 
     run_id: Id
     messages: Annotated[Sequence[Message], AsTuple()]
     events: Annotated[Sequence[Event], AsTuple()] = ()
     expected_count: Count | None = None
+    expected_events: Count | None = None
     idempotency_key: IdOrEmpty = ""
     digest: str = Field(default="", init=False)
 
 
 class AppendEventsRequest(WriteRequest):
-    """One batch of events. ``expected_count`` is the length that the event log must have."""
+    """One batch of events.
+
+    ``expected_count`` is the length that the event log must have, ``expected_messages`` that of
+    the message log.
+    """
 
     run_id: Id
     events: Annotated[Sequence[Event], AsTuple()]
     expected_count: Count | None = None
+    expected_messages: Count | None = None
     idempotency_key: IdOrEmpty = ""
     digest: str = Field(default="", init=False)
 
@@ -279,11 +286,16 @@ class UpdateRunResponse(Response):
 
 
 class DeleteRunRequest(WriteRequest):
+    """``expected_messages`` and ``expected_events`` are the lengths that the logs must have."""
+
     run_id: Id
+    expected_messages: Count | None = None
+    expected_events: Count | None = None
 
 
 class DeleteRunResponse(Response):
     deleted: bool
+    conflict: bool = False
 
 
 class RunStore(Protocol):
@@ -328,8 +340,11 @@ class RunStore(Protocol):
             another batch is an InvalidRequestError, also where expected_count is wrong. Conflicts,
             unknown runs and empty batches use no key up. A duplicate's answer promises the
             durability that the first one did.
-        RUN-A8 An empty batch changes nothing and still reports found and the counts, whatever key
-            or expected_count it carries.
+        RUN-A8 A batch without messages and events changes nothing and still reports found and the
+            counts, whatever key or expected length it carries.
+        RUN-A11 With expected_events (in append_events: expected_messages) the other log must have
+            that length too: a batch is written where every length given is the one found, and is
+            a conflict otherwise. So a writer can tell whether anything came since it read.
         RUN-A10 Events given with messages land in the same step: one turn, one commit.
         """
         ...
@@ -435,5 +450,8 @@ class RunStore(Protocol):
         RUN-D3 The id may be created again and starts empty, with no memory of entries or keys.
         RUN-D4 An append that races a delete was acknowledged before it or answers found=False.
             Once anyone was told that the run is gone, it stays gone.
+        RUN-D5 With expected_messages or expected_events a run of other lengths is left alone: the
+            answer is deleted=False and conflict=True. So nothing that was acknowledged since the
+            caller looked is deleted with it. An unknown run is no conflict.
         """
         ...

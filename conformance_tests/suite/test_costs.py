@@ -69,7 +69,12 @@ async def test_a_fork_of_a_long_run_looks_at_no_more_entries(lab: Lab) -> None:
     assert cost <= 400, f"4 forks of 2,000 messages looked at {cost} entries"
 
 
-@proves("RUN-F12", needs=("runs", "admin", "tenant"), look_at="whether a fork copies its ancestors")
+@proves(
+    "RUN-F12",
+    needs=("runs", "admin", "tenant"),
+    thorough=True,
+    look_at="whether a fork copies its ancestors",
+)
 async def test_a_late_generation_adds_no_more_bytes_than_an_early_one(lab: Lab) -> None:
     client = await lab.open(tenant=lab.new_id("tenant"))
     generations, step = 400, 50
@@ -146,6 +151,7 @@ async def test_after_a_sweep_a_fork_holds_only_the_prefix_that_it_shares(lab: La
 @proves(
     "RUN-D2",
     needs=("runs", "admin", "tenant"),
+    thorough=True,
     look_at="whether sweep looks at who shares a prefix",
 )
 async def test_a_sweep_frees_nothing_that_a_run_still_needs(lab: Lab) -> None:
@@ -174,7 +180,10 @@ async def _cost_of_page(lab: Lab, client: Backend, request: ListRunsRequest) -> 
 
 
 @proves(
-    "RUN-Q4", needs=("runs", "admin", "tenant"), look_at="whether a page sorts or reads all runs"
+    "RUN-Q4",
+    needs=("runs", "admin", "tenant"),
+    thorough=True,
+    look_at="whether a page sorts or reads all runs",
 )
 async def test_a_page_without_filters_looks_at_its_own_headers(lab: Lab) -> None:
     client = await lab.open(tenant=lab.new_id("tenant"))

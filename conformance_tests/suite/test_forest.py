@@ -54,7 +54,12 @@ async def descend(
 # Depth
 
 
-@proves("RUN-F11", needs=("runs",), look_at="how a run is read across the ranges of its ancestors")
+@proves(
+    "RUN-F11",
+    needs=("runs",),
+    thorough=True,
+    look_at="how a run is read across the ranges of its ancestors",
+)
 async def test_every_generation_reads_as_a_plain_run(lab: Lab) -> None:
     lines = await descend(lab, 2 * RANGES + 10, events=True)
     for n, line in enumerate(lines):
@@ -67,7 +72,13 @@ async def test_every_generation_reads_as_a_plain_run(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("generations", [1, 2, RANGES - 1, RANGES, RANGES + 1, 2 * RANGES + 1])
-@proves("RUN-F11", "RUN-F1", needs=("runs",), look_at="how a cut is found among many ranges")
+@proves(
+    "RUN-F11",
+    "RUN-F1",
+    needs=("runs",),
+    thorough=True,
+    look_at="how a cut is found among many ranges",
+)
 async def test_a_deep_run_can_be_cut_anywhere(lab: Lab, generations: int) -> None:
     leaf = (await descend(lab, generations, events=True))[-1]
     cuts = {1, 2, generations // 2, generations - 2, generations - 1, generations}
@@ -269,7 +280,12 @@ async def test_the_last_of_a_long_chain_needs_none_of_its_ancestors(lab: Lab) ->
     await assert_holds(lab.reader, new_id, leaf.messages[:3])
 
 
-@proves("RUN-D2", needs=("runs",), look_at="whether a chain can be taken down from its end")
+@proves(
+    "RUN-D2",
+    needs=("runs",),
+    thorough=True,
+    look_at="whether a chain can be taken down from its end",
+)
 async def test_a_long_chain_can_be_taken_down_from_its_end(lab: Lab) -> None:
     lines = await descend(lab, RANGES + 10, events=True)
     while len(lines) > 1:

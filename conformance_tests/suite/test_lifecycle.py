@@ -115,7 +115,10 @@ async def _program(lab: Lab, config: pytest.Config, run_id: str, *, fork: bool) 
 
 
 @proves(
-    "ALL-12", needs=("runs",), look_at="threads and connections that keep a process from ending"
+    "ALL-12",
+    needs=("runs",),
+    thorough=True,
+    look_at="threads and connections that keep a process from ending",
 )
 async def test_a_program_that_forgets_to_close_still_exits(
     lab: Lab, pytestconfig: pytest.Config
@@ -126,7 +129,7 @@ async def test_a_program_that_forgets_to_close_still_exits(
         assert (await header(lab.reader, run_id)).message_count == 1
 
 
-@proves("ALL-7", needs=("runs",), look_at="a client that a forked process inherits")
+@proves("ALL-7", needs=("runs",), thorough=True, look_at="a client that a forked process inherits")
 async def test_in_a_forked_process_a_client_refuses_at_once_or_works(
     lab: Lab, pytestconfig: pytest.Config
 ) -> None:

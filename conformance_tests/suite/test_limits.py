@@ -71,7 +71,13 @@ async def test_a_batch_of_1000_entries_is_taken_and_one_more_is_refused(lab: Lab
     assert (info.message_count, info.event_count) == (1_000, 1_000)
 
 
-@proves("ALL-11", "MEM-8", needs=("memory",), look_at="the number of notes that one batch may have")
+@proves(
+    "ALL-11",
+    "MEM-8",
+    needs=("memory",),
+    thorough=True,
+    look_at="the number of notes that one batch may have",
+)
 async def test_a_batch_of_1000_notes_is_taken_and_one_more_is_refused(lab: Lab) -> None:
     space = lab.new_id("notes")
     items = [MemoryItem(key=f"k{n:04}", value="") for n in range(1_001)]
@@ -83,7 +89,12 @@ async def test_a_batch_of_1000_notes_is_taken_and_one_more_is_refused(lab: Lab) 
     assert len(await listed(lab.reader, space)) == 1_000
 
 
-@proves("ALL-11", needs=STORES, look_at="the size at which an entry, a note or a result is refused")
+@proves(
+    "ALL-11",
+    needs=STORES,
+    thorough=True,
+    look_at="the size at which an entry, a note or a result is refused",
+)
 async def test_a_record_above_32_mib_is_refused_everywhere(lab: Lab) -> None:
     run_id, space, ref = await start_run(lab), lab.new_id("notes"), lab.new_id("ref")
     large = "x" * (32 * MIB + 1)
@@ -104,7 +115,9 @@ async def test_a_record_above_32_mib_is_refused_everywhere(lab: Lab) -> None:
     assert not (await lab.reader.tool_results.get_tool_result(ref=ref)).found
 
 
-@proves("ALL-11", needs=("runs",), look_at="the bytes of all entries of a batch together")
+@proves(
+    "ALL-11", needs=("runs",), thorough=True, look_at="the bytes of all entries of a batch together"
+)
 async def test_a_batch_above_32_mib_is_refused(lab: Lab) -> None:
     run_id = await start_run(lab)
     with pytest.raises(RecordTooLargeError) as refused:
@@ -189,7 +202,9 @@ async def test_a_query_of_64_kib_is_taken_and_a_byte_more_is_refused(lab: Lab) -
     assert refused.value.field == "pattern"
 
 
-@proves("ALL-11", "RUN-L3", needs=("runs",), look_at="the most entries that one page has")
+@proves(
+    "ALL-11", "RUN-L3", needs=("runs",), thorough=True, look_at="the most entries that one page has"
+)
 async def test_a_page_of_entries_has_100_by_default_and_1000_at_most(lab: Lab) -> None:
     said, done = [say(f"{n}") for n in range(1_000)], [Event(kind="x")] * 1_000
     run_id = await start_run(lab)
@@ -216,7 +231,13 @@ async def test_a_listing_gives_50_by_default(lab: Lab) -> None:
     assert all((runs.next_cursor, results.next_cursor, spaces.next_cursor))
 
 
-@proves("ALL-11", "RUN-L3", needs=("runs",), look_at="where a page ends when its entries are large")
+@proves(
+    "ALL-11",
+    "RUN-L3",
+    needs=("runs",),
+    thorough=True,
+    look_at="where a page ends when its entries are large",
+)
 async def test_a_page_ends_at_16_mib_and_never_before_one_entry(lab: Lab) -> None:
     run_id = await start_run(lab)
     large, huge = "x" * (6 * MIB), "x" * (17 * MIB)
@@ -243,7 +264,11 @@ LARGE_NOTES = [
 
 @pytest.mark.parametrize("sample", LARGE_NOTES, ids=name_of)
 @proves(
-    "ALL-11", "MEM-3", needs=("memory",), look_at="where a page of notes ends when they are large"
+    "ALL-11",
+    "MEM-3",
+    needs=("memory",),
+    thorough=True,
+    look_at="where a page of notes ends when they are large",
 )
 async def test_a_page_of_notes_ends_at_16_mib_and_the_rest_follows(
     lab: Lab, sample: Sample

@@ -329,7 +329,13 @@ async def test_imported_families_survive_deletions_and_sweeps(lab: Lab) -> None:
     await assert_holds(source, leaf, turn(5, "w" * 200))
 
 
-@proves("RUN-F12", "MOVE-1", needs=MOVING, look_at="when ranges are joined, and which of them")
+@proves(
+    "RUN-F12",
+    "MOVE-1",
+    needs=MOVING,
+    thorough=True,
+    look_at="when ranges are joined, and which of them",
+)
 async def test_a_deep_family_refers_to_64_ranges_and_copies_little(lab: Lab) -> None:
     source, target = await tenants(lab)
     generations = 150 if lab.quick else 300

@@ -104,7 +104,12 @@ async def test_a_cursor_of_another_listing_is_refused(lab: Lab) -> None:
     assert keys(again.items) == ["b", "c"]
 
 
-@proves("MEM-4", needs=MEMORY, look_at="limit 0, which is no cap, and limits beyond the notes")
+@proves(
+    "MEM-4",
+    needs=MEMORY,
+    thorough=True,
+    look_at="limit 0, which is no cap, and limits beyond the notes",
+)
 async def test_a_limit_caps_the_listing_and_0_does_not(lab: Lab) -> None:
     space = lab.new_id("notes")
     order = [f"k{n:04}" for n in range(1_001)]

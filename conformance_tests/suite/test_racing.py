@@ -300,6 +300,7 @@ async def test_what_was_acknowledged_is_in_one_generation_or_none(lab: Lab) -> N
     "RUN-D2",
     "RUN-F9",
     needs=("runs",),
+    thorough=True,
     look_at="what a fork holds on to while its source is deleted",
 )
 async def test_a_fork_that_races_the_delete_of_its_source_is_whole_or_absent(lab: Lab) -> None:
@@ -364,7 +365,14 @@ async def test_a_cancelled_append_that_is_sent_again_is_written_once(lab: Lab) -
     await assert_holds(lab.reader, run_id, turn(40))
 
 
-@proves("ALL-9", "RUN-F7", "RUN-F5", needs=("runs",), look_at="what a cancelled fork leaves behind")
+@proves(
+    "ALL-9",
+    "RUN-F7",
+    "RUN-F5",
+    needs=("runs",),
+    thorough=True,
+    look_at="what a cancelled fork leaves behind",
+)
 async def test_a_cancelled_fork_that_is_sent_again_converges(lab: Lab) -> None:
     source = await start_run(lab, turn(50), deltas(50))
     for n in range(20):

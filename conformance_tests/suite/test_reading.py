@@ -88,7 +88,10 @@ async def test_the_newest_entries_of_a_fork_reach_into_its_past(lab: Lab, last: 
 
 
 @proves(
-    "RUN-L2", needs=("runs", "admin"), look_at="whether a load of the newest reads from the start"
+    "RUN-L2",
+    needs=("runs", "admin"),
+    thorough=True,
+    look_at="whether a load of the newest reads from the start",
 )
 async def test_a_load_of_the_newest_costs_the_newest(lab: Lab) -> None:
     run_id = await start_run(lab)
@@ -138,7 +141,12 @@ async def test_start_is_the_number_of_entries_already_seen(lab: Lab, start: int)
     assert (first.next, first.count) == (min(20, start + 3), 20)
 
 
-@proves("RUN-L3", needs=("runs",), look_at="what limit 0 means, and the most that a page gives")
+@proves(
+    "RUN-L3",
+    needs=("runs",),
+    thorough=True,
+    look_at="what limit 0 means, and the most that a page gives",
+)
 async def test_a_page_is_100_entries_unless_asked_and_1_000_at_most(lab: Lab) -> None:
     run_id = await start_run(lab, turn(1_000), [])
     runs = lab.backend.runs

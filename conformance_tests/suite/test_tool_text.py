@@ -93,7 +93,12 @@ async def test_a_slice_has_4000_characters_by_default_and_a_million_at_most(lab:
     assert (await read(ref=ref, limit=5_000_000)).text == text[:1_000_000]
 
 
-@proves("TOOL-4", needs=RESULTS, look_at="the borders of the pieces in which a long text is kept")
+@proves(
+    "TOOL-4",
+    needs=RESULTS,
+    thorough=True,
+    look_at="the borders of the pieces in which a long text is kept",
+)
 async def test_slices_of_a_long_text_are_right_at_every_border(lab: Lab) -> None:
     chance = random.Random(5)
     signs = "ab\n é\u0301漢😀\0\U0010ffff"
@@ -142,7 +147,12 @@ async def test_a_match_tells_its_offset_and_its_line_once(lab: Lab) -> None:
     assert [text[m.offset : m.offset + 6] for m in found.matches] == ["needle"] * 2
 
 
-@proves("TOOL-6", needs=RESULTS, look_at="case folding, and offsets in the text as it was")
+@proves(
+    "TOOL-6",
+    needs=RESULTS,
+    thorough=True,
+    look_at="case folding, and offsets in the text as it was",
+)
 async def test_ignoring_case_folds_by_unicode_and_keeps_true_offsets(lab: Lab) -> None:
     text = "İİİß needle\nxx NEEDLE\nSTRASSE\nstraße\nΟΔΌΣ οδός\nstrase"
     for pattern, expected in (

@@ -102,9 +102,11 @@ class InMemoryRunStore:
         known = run.keys.get(request.idempotency_key)
         if known is not None:
             return _repeated(answer, known, request.digest)
-        to_messages = isinstance(request, AppendMessagesRequest)
-        length = run.messages.count if to_messages else run.events.count
-        if request.expected_count is not None and request.expected_count != length:
+        if isinstance(request, AppendMessagesRequest):
+            fits = has_lengths(run, request.expected_count, request.expected_events)
+        else:
+            fits = has_lengths(run, request.expected_messages, request.expected_count)
+        if not fits:
             return _answered(answer, run, conflict=True)
         run.messages.append(messages)
         run.events.append(events)
@@ -220,9 +222,18 @@ class InMemoryRunStore:
         return UpdateRunResponse(found=run is not None)
 
     async def delete_run(self, request: DeleteRunRequest) -> DeleteRunResponse:
-        with self._tenant.lock:
-            deleted = remove(self._tenant, request.run_id)
+        tenant = self._tenant
+        with tenant.lock:
+            run = tenant.runs.get(request.run_id)
+            if run and not has_lengths(run, request.expected_messages, request.expected_events):
+                return DeleteRunResponse(deleted=False, conflict=True)
+            deleted = remove(tenant, request.run_id)
         return DeleteRunResponse(deleted=deleted)
+
+
+def has_lengths(run: StoredRun, messages: int | None, events: int | None) -> bool:
+    """Whether the logs have the lengths expected of them; None expects nothing."""
+    return messages in (None, run.messages.count) and events in (None, run.events.count)
 
 
 def _answered(
