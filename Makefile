@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-.PHONY: help demo test check format conform contract bench prove soak clean
+.PHONY: help demo test probes check format conform contract bench prove soak clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -22,6 +22,9 @@ demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; the
 test: $(STAMP)  ## the conformance suite on the in-memory backend, then our own tests
 	$(PY) -m conformance_tests --url memory:conformance
 	$(PY) -m pytest
+
+probes: $(STAMP)  ## other projects' own tests with our adapters in place
+	$(PY) -m pytest -m probe
 
 check: $(STAMP)  ## style, types, import contracts, generated pages
 	$(VENV)/bin/ruff check .

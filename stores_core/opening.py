@@ -4,7 +4,7 @@ import inspect
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -28,6 +28,10 @@ query parameter of the URL too.
 """
 
 _BUILT_IN: dict[str, Opener] = {"memory": open_memory}
+_OURS = {"sqlite": ("stores_sql.backend:open_sqlite", "sql")}
+"""Schemes of other packages of this distribution: their entry point, which nobody else's may stand
+in for, and the extra that brings what they need."""
+
 _CORE_OPTIONS: dict[str, Any] = {
     "tenant": IdOrEmpty,
     "timeout": float,
@@ -141,8 +145,7 @@ def _resolved(url: str) -> tuple[Opener, str, Mapping[str, str]]:
 
 
 def _plugged_in(scheme: str) -> Opener:
-    # Only the one that was asked for is imported, and never under a built-in name.
-    found = [point for point in entry_points(group=ENTRY_POINTS) if point.name == scheme]
+    found = [point for point in _offered() if point.name == scheme]
     if not found:
         raise InvalidRequestError(
             field="url",
@@ -155,12 +158,31 @@ def _plugged_in(scheme: str) -> Opener:
             found=f"{len(found)} packages that offer the scheme",
             allowed="one installed package for each scheme",
         )
-    return cast(Opener, found[0].load())
+    try:  # only the one that was asked for is imported
+        return cast(Opener, found[0].load())
+    except ImportError as error:
+        if scheme not in _OURS:
+            raise
+        raise InvalidRequestError(
+            field="url",
+            found=f"no package {(error.name or '').partition('.')[0]!r}",
+            allowed=f"{scheme}: once `pip install 'agent-stores[{_OURS[scheme][1]}]'` has run",
+        ) from error
+
+
+def _offered() -> list[EntryPoint]:
+    """The entry points of the group; under a name of ours, ours alone."""
+    return [
+        point
+        for point in entry_points(group=ENTRY_POINTS)
+        if point.name not in _BUILT_IN
+        and (point.name not in _OURS or point.value == _OURS[point.name][0])
+    ]
 
 
 def schemes() -> list[str]:
     """The schemes that can be opened here."""
-    return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+    return sorted({*_BUILT_IN, *(point.name for point in _offered())})
 
 
 def _fitting(name: str, value: object, known: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from tests.conftest import ROOT, Python, run_python
 
 pytestmark = pytest.mark.timeout(600)
 
-PACKAGES = ("stores_core", "conformance_tests")
+PACKAGES = ("stores_core", "stores_sql", "stores_adapters", "conformance_tests")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def clean(folder: Path, wheel: Path) -> Path:
     return executable
 
 
-def test_the_wheel_holds_both_packages_whole_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_the_packages_whole_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     wanted = {

@@ -1,0 +1,1 @@
+"""Adapters: the stores behind the interfaces of other agent runtimes."""

@@ -1,0 +1,53 @@
+"""Freeing what nothing can reach, within a budget."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+
+from stores_core.values import micros
+from stores_sql.logs import trim
+from stores_sql.statements import Connection, Statement, fixed, given
+from stores_sql.tables import logs
+from stores_sql.tool_results import Retention, retain
+
+STAGED_FOR = timedelta(days=1)
+"""How long the logs of an unfinished import are kept for it to go on."""
+
+_STALE = Statement(
+    select(logs.c.number)
+    .where(
+        logs.c.tenant == given("tenant"),
+        logs.c.staged.is_not(None),
+        logs.c.staged < given("horizon"),
+    )
+    .limit(given("most"))
+)
+_TRIMMABLE = Statement(
+    select(logs.c.number)
+    .where(logs.c.tenant == given("tenant"), logs.c.trimmable == fixed(1))
+    .order_by(logs.c.number)
+    .limit(given("most"))
+)
+
+
+def sweep(
+    connection: Connection, tenant: int, retention: Retention, now: datetime, budget: int
+) -> tuple[dict[str, int], bool]:
+    """What was freed, by kind, and whether the budget ended before the work.
+
+    A log that is looked at in vain costs one, as each record that is freed.
+    """
+    freed: Counter[str] = Counter()
+    freed["tool_results"] = retain(connection, tenant, retention, now, budget)
+    budget -= freed["tool_results"]
+    horizon = micros(now - STAGED_FOR)
+    for query in (_STALE, _TRIMMABLE):
+        values = {"horizon": horizon} if query is _STALE else {}
+        for (log,) in query.all(connection, tenant=tenant, most=budget, **values):
+            if budget <= 0:
+                break
+            trimmed = trim(connection, log, budget)
+            freed["entries"] += trimmed
+            budget -= max(1, trimmed)
+    return {kind: count for kind, count in freed.items() if count}, budget <= 0

@@ -1,0 +1,219 @@
+"""Tables and statements of SQLite: every query has its index, and no SQL is made from values."""
+
+import ast
+import asyncio
+import importlib
+import pkgutil
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stores_sql
+from stores_core import (
+    Backend,
+    MemoryItem,
+    Message,
+    ToolResult,
+    WordEmbedder,
+)
+from stores_sql import versions
+from stores_sql.backend import open_sqlite
+from stores_sql.statements import Statement
+from stores_sql.tables import METADATA
+
+SCANS = {"storage._IDENTITY", "tenants._LIST"}
+"""A table of one row, and a page of all tenants along their index."""
+
+SORTED = "run_rows._KEYS"
+"""The one that sorts: the 128 keys of a run, for an export."""
+
+
+def statements() -> Iterator[tuple[str, Statement]]:
+    for found in pkgutil.iter_modules(stores_sql.__path__):
+        module = importlib.import_module(f"stores_sql.{found.name}")
+        for name, value in vars(module).items():
+            for statement in value if isinstance(value, tuple) else [value]:  # pyright: ignore[reportUnknownVariableType] - anything may stand in a module
+                if isinstance(statement, Statement):
+                    yield f"{found.name}.{name}", statement
+
+
+def test_every_statement_finds_its_rows_by_an_index() -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    versions.create(connection)
+    tables = {table.name for table in METADATA.sorted_tables}
+    seen = 0
+    for name, statement in statements():
+        values = [1] * statement.text.count("?")
+        plan = connection.execute("EXPLAIN QUERY PLAN " + statement.text, values).fetchall()
+        steps = [step for *_, step in plan]
+        scanned = [step for step in steps if step.startswith("SCAN") and step.split()[1] in tables]
+        sorted_ = [step for step in steps if "TEMP B-TREE FOR ORDER" in step]
+        assert not scanned or name in SCANS, (name, steps)
+        assert not sorted_ or name.endswith(SORTED), (name, steps)
+        seen += 1
+    connection.close()
+    assert seen > 60
+
+
+def test_sql_is_written_out_or_compiled_and_never_put_together() -> None:
+    calls = 0
+    for path in Path(stores_sql.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node.func.attr not in ("execute", "executemany", "executescript"):
+                continue
+            calls += 1
+            assert _is_harmless(node.args[0]), f"{path.name}:{node.lineno}"
+    assert calls > 20
+
+
+def _is_harmless(text: ast.expr) -> bool:
+    if isinstance(text, ast.JoinedStr):  # numbers of ours, as numbers
+        parts = [part for part in text.values if isinstance(part, ast.FormattedValue)]
+        return all(
+            isinstance(part.format_spec, ast.JoinedStr)
+            and ast.literal_eval(part.format_spec.values[0]) == "d"
+            for part in parts
+        )
+    if isinstance(text, ast.IfExp):
+        return _is_harmless(text.body) and _is_harmless(text.orelse)
+    if isinstance(text, ast.Call):  # str(CreateTable(...).compile(...))
+        return ast.unparse(text).startswith(("str(CreateTable(", "str(CreateIndex("))
+    # A constant, Statement.text, or the text of a pragma that a constant was named for.
+    return isinstance(text, ast.Constant) or ast.unparse(text) in ("self.text", "text")
+
+
+def test_a_statement_refuses_values_in_its_text() -> None:
+    runs = METADATA.tables["runs"]
+    with pytest.raises(ValueError, match="a value stands in a statement"):
+        Statement(runs.select().where(runs.c.id == "a value"))
+
+
+def use(path: Path, work: Callable[[Backend], Awaitable[Any]], **options: Any) -> Any:
+    async def run() -> Any:
+        async with open_sqlite(f"sqlite:{path}", **options) as backend:
+            return await work(backend)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("query", ["b\0c", "\0", "\0\0", "x\0É" + "y" * 100, "É" * 40])
+def test_text_with_nul_is_kept_found_and_sliced(tmp_path: Path, query: str) -> None:
+    text = "a\0b\0c\0\0" + "x\0é" + "y" * 100 + "é" * 50
+
+    async def work(backend: Backend) -> None:
+        await backend.memory.put_memory(item=MemoryItem(key="k", value=text))
+        await backend.memory.put_memory(item=MemoryItem(key="other", value="a b c"))
+        found = (await backend.memory.list_memories(query=query)).items
+        assert [(scored.item.key, scored.item.value) for scored in found] == [("k", text)]
+        result = ToolResult(content=({"type": "text", "text": text},))
+        await backend.tool_results.put_tool_result(ref="ref", result=result)
+        slice_ = await backend.tool_results.read_tool_result(ref="ref", offset=2, limit=9)
+        assert (slice_.text, slice_.characters) == (text[2:11], len(text))
+
+    use(tmp_path / "a.db", work)
+
+
+def test_a_long_query_costs_no_product_of_lengths(tmp_path: Path) -> None:
+    async def work(backend: Backend) -> None:
+        await backend.memory.put_memory(item=MemoryItem(key="k", value="a" * 1_000_000))
+        query = "a" * 60_000 + "b"
+        answer = await backend.memory.list_memories(query=query, timeout=5)
+        assert answer.items == ()
+
+    use(tmp_path / "a.db", work)
+
+
+def test_a_slice_reads_its_chunks_alone(tmp_path: Path) -> None:
+    async def work(backend: Backend) -> None:
+        text = "".join(f"{n:09d}," for n in range(300_000))
+        result = ToolResult(content=({"type": "text", "text": text},))
+        await backend.tool_results.put_tool_result(ref="ref", result=result)
+        for offset, limit in ((2_999_990, 100), (65_530, 20), (0, 1), (131_072, 200_000)):
+            found = await backend.tool_results.read_tool_result(
+                ref="ref", offset=offset, limit=limit
+            )
+            assert found.text == text[offset : offset + limit]
+            assert found.characters == 3_000_000
+
+    use(tmp_path / "a.db", work)
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        (longest,) = connection.execute("SELECT max(length(text)) FROM chunks").fetchone()
+    connection.close()
+    assert longest == 65_536
+
+
+def test_what_a_deleted_run_leaves_is_freed_in_pieces(tmp_path: Path) -> None:
+    async def work(backend: Backend) -> None:
+        await backend.runs.create_run(run_id="r")
+        for _ in range(6):
+            await backend.runs.append_messages(
+                run_id="r", messages=[Message(role="user", text="t")] * 1_000
+            )
+        await backend.runs.fork_run(run_id="r", new_run_id="f", at_message=10)
+        await backend.runs.delete_run(run_id="r")
+        left: list[int] = []
+        for budget in (500, 2_500, 10_000):
+            swept = await backend.admin.sweep(budget=budget)
+            left.append(swept.freed.get("entries", 0))
+        assert left == [500, 2_500, 6_000 - 10 - 1_000 - 3_000]
+        assert not swept.more
+        run = (await backend.runs.load_run(run_id="f")).run
+        assert run is not None
+        assert len(run.messages) == 10
+
+    use(tmp_path / "a.db", work)
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        assert connection.execute("SELECT count(*) FROM entries").fetchone() == (10,)
+    connection.close()
+
+
+def test_recall_sees_what_another_client_put_replaced_and_deleted(tmp_path: Path) -> None:
+    async def work(backend: Backend) -> None:
+        async with open_sqlite(f"sqlite:{tmp_path / 'a.db'}", embedder=WordEmbedder()) as other:
+
+            async def keys() -> list[str]:
+                found = await backend.memory.list_memories(query="red apples", limit=2)
+                return [scored.item.key for scored in found.items]
+
+            put = other.memory.put_memory
+            await put(item=MemoryItem(key="1", value="green pears"))
+            await put(item=MemoryItem(key="2", value="blue plums"))
+            assert set(await keys()) == {"1", "2"}
+            await put(item=MemoryItem(key="3", value="red apples"))
+            assert (await keys())[0] == "3"
+            await put(item=MemoryItem(key="2", value="very red apples, red apples"))
+            assert set(await keys()) == {"2", "3"}
+            await other.memory.delete_memory(key="3")
+            assert (await keys())[0] == "2"
+            assert "3" not in await keys()
+            await other.memory.clear_namespace(namespace="")
+            assert await keys() == []
+
+    use(tmp_path / "a.db", work, embedder=WordEmbedder())
+
+
+def test_an_erased_tenant_leaves_no_row_and_no_name(tmp_path: Path) -> None:
+    async def work(backend: Backend) -> None:
+        await backend.runs.create_run(run_id="r", labels={"a": "b"})
+        batch = [Message(role="user", text="t")]
+        await backend.runs.append_messages(run_id="r", messages=batch, idempotency_key="k")
+        await backend.memory.put_memory(item=MemoryItem(key="k", value="v", metadata={"a": 1}))
+        await backend.tool_results.put_tool_result(
+            result=ToolResult(content=({"type": "text", "text": "x"},)), labels={"a": "b"}
+        )
+        assert (await backend.admin.measure()).bytes
+        assert (await backend.admin.erase_tenant(tenant="t")).erased
+        assert not (await backend.runs.get_run(run_id="r")).found
+        assert (await backend.admin.measure()).bytes == 0
+
+    use(tmp_path / "a.db", work, tenant="t", embedder=WordEmbedder())
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        for table in METADATA.tables:
+            if table != "storage":
+                assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table  # noqa: S608 - names of ours
+    connection.close()
