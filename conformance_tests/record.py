@@ -12,8 +12,8 @@ import pytest
 
 from conformance_tests.proves import Proof, proof_of
 
-QUICK_SAMPLES = 2
-"""So many samples of each test are left in the quick profile."""
+QUICK_SAMPLES = 1
+"""So many samples of each test are left in the quick profile, whose runs take seconds."""
 
 
 class Outcome(StrEnum):

@@ -1,8 +1,9 @@
 """An agent's conversation in the stores: kept, resumed, forked, recalled; then a verdict.
 
-``python examples/demo.py [URL]``, by default on ``memory:demo``. The agent is played from
-``transcript.jsonl``: no model is asked and nothing leaves this machine. The exit code is 0 when
-the suite calls the backend conformant.
+``python examples/demo.py [URL]``, by default on a SQLite file in ``.demo``, which is kept: the next
+demo begins with what this one left. The agent is played from ``transcript.jsonl``: no model is
+asked and nothing leaves this machine. The exit code is 0 when the suite calls the backend
+conformant.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from rich.console import Console
 from rich.markup import escape
@@ -31,6 +33,7 @@ from stores_core import (
 )
 
 TRANSCRIPT = Path(__file__).with_name("transcript.jsonl")
+KEPT = Path(__file__).parent.parent / ".demo"
 LARGE = 8_000  # characters; a longer tool output leaves the conversation
 EXCERPT = 160
 PAGE = 400
@@ -185,6 +188,17 @@ def say(text: str) -> None:
     console.print(Text(f"  {text}"), no_wrap=True, overflow="ellipsis")
 
 
+async def show_kept(backend: Backend) -> None:
+    """What an earlier demo left in the storage, if there was one."""
+    earlier = (await backend.runs.list_runs(labels={"name": "main"}, limit=1)).runs
+    for info in earlier:
+        loaded = (await backend.runs.load_run(run_id=info.id, last_messages=1)).run
+        assert loaded is not None
+        when = f"{info.created_at:%Y-%m-%d %H:%M:%S} UTC"
+        head(f"Kept from an earlier demo, {when}: {info.message_count} messages, which end with")
+        say(f"{loaded.messages[-1].role}: {loaded.messages[-1].text}")
+
+
 async def play(url: str) -> None:
     transcript = read_transcript(TRANSCRIPT)
     labels = {"demo": secrets.token_hex(8)}  # new each time, so that a storage can be used again
@@ -192,6 +206,7 @@ async def play(url: str) -> None:
     async with open_backend(url) as backend:
         survives = f"what an acknowledged write survives: {backend.durability}"
         console.rule(f"[bold]agent-stores on {backend.name}[/] ({survives})")
+        await show_kept(backend)
         await backend.runs.create_run(run_id=run_id, labels={**labels, "name": "main"})
         ref = await keep(backend, run_id, transcript.main)
         show_turns(transcript.main)
@@ -215,6 +230,13 @@ async def play(url: str) -> None:
 
 
 if __name__ == "__main__":
-    url = sys.argv[1] if len(sys.argv) > 1 else "memory:demo"
+    KEPT.mkdir(mode=0o700, exist_ok=True)
+    if len(sys.argv) > 1:
+        url = examined = sys.argv[1]
+    else:  # two files, so that the one that is kept holds the demos and nothing else
+        url, examined = (f"sqlite:{quote(str(KEPT / name))}" for name in ("agent.db", "suite.db"))
     asyncio.run(play(url))
-    sys.exit(examine(url, console))
+    code = examine(examined, console)
+    for left in KEPT.glob("suite.db*"):
+        left.unlink()
+    sys.exit(code)

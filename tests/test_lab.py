@@ -28,7 +28,9 @@ def test_a_test_has_to_say_what_it_proves_and_where_to_look() -> None:
         proves(look_at="x")
     with pytest.raises(TypeError, match="async def"):
         proves("RUN-F1", look_at="x")(cast("Any", plain))
-    assert proof_of(proves("RUN-F1", look_at="x")(test)) == Proof(("RUN-F1",), (), "x", thorough=False)
+    assert proof_of(proves("RUN-F1", look_at="x")(test)) == Proof(
+        ("RUN-F1",), (), "x", thorough=False
+    )
 
 
 LAB_TESTS = """

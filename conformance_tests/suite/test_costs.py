@@ -92,7 +92,11 @@ async def test_a_late_generation_adds_no_more_bytes_than_an_early_one(lab: Lab) 
 
 
 @proves(
-    "RUN-F12", "RUN-L2", needs=("runs", "admin", "tenant"), look_at="what reading a deep run costs"
+    "RUN-F12",
+    "RUN-L2",
+    needs=("runs", "admin", "tenant"),
+    thorough=True,
+    look_at="what reading a deep run costs",
 )
 async def test_a_page_of_a_deep_run_costs_the_page(lab: Lab) -> None:
     client = await lab.open(tenant=lab.new_id("tenant"))

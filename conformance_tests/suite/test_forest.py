@@ -116,7 +116,11 @@ async def test_forks_of_empty_runs_stay_empty(lab: Lab) -> None:
 
 
 @proves(
-    "RUN-F11", "RUN-F1", needs=("runs",), look_at="how ranges that are cut to nothing are dropped"
+    "RUN-F11",
+    "RUN-F1",
+    needs=("runs",),
+    thorough=True,
+    look_at="how ranges that are cut to nothing are dropped",
 )
 async def test_each_generation_may_keep_less_than_the_one_before(lab: Lab) -> None:
     length = RANGES + 10
@@ -150,7 +154,7 @@ async def test_one_run_may_have_many_forks(lab: Lab) -> None:
     within=900,
 )
 async def test_ten_thousand_generations_read_as_plain_runs(lab: Lab) -> None:
-    generations = 500 if lab.quick else 10_000
+    generations = 150 if lab.quick else 10_000
     runs = lab.backend.runs
     run_id = root = await start_run(lab)
     middle = ""
@@ -267,7 +271,12 @@ async def test_a_family_survives_sweeps_between_deletions(lab: Lab, order: tuple
     assert (await client.admin.verify()).problems == ()
 
 
-@proves("RUN-D2", needs=("runs",), look_at="whether a chain is freed before its last run is")
+@proves(
+    "RUN-D2",
+    needs=("runs",),
+    thorough=True,
+    look_at="whether a chain is freed before its last run is",
+)
 async def test_the_last_of_a_long_chain_needs_none_of_its_ancestors(lab: Lab) -> None:
     *ancestors, leaf = await descend(lab, RANGES + 20, events=True)
     for n, line in enumerate(ancestors):

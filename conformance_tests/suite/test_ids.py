@@ -135,7 +135,9 @@ async def _all_apart(client: Backend, kind: Kind, scope: str, names: list[str]) 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_of)
 @proves(
-    "ALL-3", look_at="how ids become keys, file names, slots or rows: two of them must never meet"
+    "ALL-3",
+    thorough=True,
+    look_at="how ids become keys, file names, slots or rows: two of them must never meet",
 )
 async def test_ids_that_look_alike_never_collide(lab: Lab, kind: Kind) -> None:
     if kind.needs not in lab.backend.offered:

@@ -188,7 +188,10 @@ async def test_an_import_to_where_it_came_from_changes_nothing(lab: Lab) -> None
 
 
 @proves(
-    "MOVE-2", needs=(*MOVING, "admin"), look_at="what sweep does to logs of an unfinished import"
+    "MOVE-2",
+    needs=(*MOVING, "admin"),
+    thorough=True,
+    look_at="what sweep does to logs of an unfinished import",
 )
 async def test_an_import_converges_across_sweeps(lab: Lab) -> None:
     source, target = await tenants(lab)

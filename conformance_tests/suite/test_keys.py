@@ -228,7 +228,12 @@ async def test_an_empty_batch_uses_no_key_up(lab: Lab) -> None:
     await assert_holds(lab.reader, run_id, turn(2))
 
 
-@proves("RUN-A7", needs=("runs",), look_at="how many keys of a run are kept, and which go first")
+@proves(
+    "RUN-A7",
+    needs=("runs",),
+    thorough=True,
+    look_at="how many keys of a run are kept, and which go first",
+)
 async def test_the_latest_128_keyed_batches_are_remembered(lab: Lab) -> None:
     run_id = await start_run(lab)
     runs = lab.backend.runs

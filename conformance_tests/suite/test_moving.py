@@ -109,7 +109,13 @@ async def test_keys_stay_known_after_a_move(lab: Lab) -> None:
     assert said(fresh) == WRITTEN
 
 
-@proves("MOVE-1", "RUN-A7", needs=MOVING, look_at="in which order the keys of a run are imported")
+@proves(
+    "MOVE-1",
+    "RUN-A7",
+    needs=MOVING,
+    thorough=True,
+    look_at="in which order the keys of a run are imported",
+)
 async def test_the_latest_128_keys_stay_the_latest_after_a_move(lab: Lab) -> None:
     source, target = await tenants(lab)
     run_id = await start_run(lab, client=source)
