@@ -19,8 +19,9 @@ help:  ## this list
 demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; then a verdict
 	$(PY) examples/demo.py
 
-test: $(STAMP)  ## the conformance suite on the in-memory backend, then our own tests
+test: $(STAMP)  ## the conformance suite on every backend, then our own tests
 	$(PY) -m conformance_tests --url memory:conformance
+	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db
 	$(PY) -m pytest
 
 probes: $(STAMP)  ## other projects' own tests with our adapters in place

@@ -198,7 +198,7 @@ def _fitting(name: str, value: object, known: Mapping[str, Any]) -> Any:
         strict = not isinstance(value, str)
         fitted = TypeAdapter(known[name]).validate_python(value, strict=strict)
     except ValidationError as error:
-        wanted = getattr(known[name], "__name__", error.errors()[0]["msg"])
+        wanted = error.errors(include_url=False)[0]["msg"].removeprefix("Input should be ")
         raise InvalidRequestError(field=name, found=type(value).__name__, allowed=wanted) from None
     if isinstance(fitted, float) and not (fitted > 0 and math.isfinite(fitted)):
         raise InvalidRequestError(field=name, found=repr(fitted), allowed="a finite number above 0")

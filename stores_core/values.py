@@ -7,7 +7,7 @@ written when one of them could not. There is one rule for all of them.
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Annotated, Any, cast
 
@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from stores_core.errors import InvalidRequestError
-from stores_core.shape import AsDict, Shape, path_of
+from stores_core.shape import EPOCH, AsDict, Shape, path_of
 
 MAX_ID_BYTES = 512
 MAX_LABELS = 64
@@ -125,14 +125,13 @@ def utc(moment: datetime) -> datetime:
 
 def micros(moment: datetime) -> int:
     """Microseconds since 1970, exact; the form in which times are compared and indexed."""
-    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    delta = moment - EPOCH
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 def from_micros(value: int) -> datetime:
     """The inverse of :func:`micros`."""
-    seconds, rest = divmod(value, 1_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    return EPOCH + timedelta(microseconds=value)
 
 
 # JSON values. The check walks Python objects by exact type: a subclass (numpy.float64, an enum)

@@ -13,8 +13,8 @@ from sqlalchemy import and_, delete, exists, select, update
 
 from stores_core.embedding import Vector
 from stores_core.errors import CorruptRecordError, EmbeddingMismatchError
-from stores_core.in_memory.embedding import VectorTable
 from stores_core.moving import EmbedderInfo
+from stores_core.ranking import VectorTable
 from stores_sql.notes import Namespace
 from stores_sql.statements import Connection, Statement, given, inserting
 from stores_sql.tables import embedders, namespaces, notes, tenants, vectors
@@ -160,7 +160,7 @@ class Matrix:
 
     def __init__(self, dimensions: int) -> None:
         self.lock = threading.Lock()
-        self.table = VectorTable(dimensions)
+        self.table = VectorTable[int](dimensions)
         self._dimensions = dimensions
         self._seen = 0
 
@@ -169,7 +169,7 @@ class Matrix:
         if namespace.changes < self._seen:
             return False
         if namespace.removed_at > self._seen:
-            self.table, self._seen = VectorTable(self._dimensions), 0
+            self.table, self._seen = VectorTable[int](self._dimensions), 0
         if namespace.changes > self._seen:
             for note, vector in self._new(connection, namespace, embedder):
                 self.table.put(note, vector)
@@ -178,12 +178,12 @@ class Matrix:
 
     def _new(
         self, connection: Connection, namespace: Namespace, embedder: int
-    ) -> Iterator[tuple[str, Vector]]:
+    ) -> Iterator[tuple[int, Vector]]:
         rows = _NEW.run(connection, namespace=namespace.number, embedder=embedder, seen=self._seen)
         for note, data in rows:
             if len(data) != 4 * self._dimensions:
                 raise CorruptRecordError("memory: a stored vector has the wrong length")
-            yield str(note), np.frombuffer(data, dtype="<f4").astype(np.float32)
+            yield note, np.frombuffer(data, dtype="<f4").astype(np.float32)
 
     def count_bytes(self) -> int:
         return 4 * self._dimensions * len(self.table)

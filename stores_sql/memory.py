@@ -237,7 +237,7 @@ class SqliteMemoryStore:
         matrix = self._matrices.of(namespace.number, embedder, info.dimensions)
         among = None
         if request.where:
-            among = [str(note) for _, note in places(connection, namespace, _wanted(request))]
+            among = [note for _, note in places(connection, namespace, _wanted(request))]
         with matrix.lock:
             if not matrix.catch_up(connection, namespace, embedder):
                 return []
@@ -247,7 +247,7 @@ class SqliteMemoryStore:
                 if lacking:
                     return lacking
             ranked = matrix.table.ranked(query, request.limit, among)
-        best = [(score, note_at(connection, int(number))) for number, score in ranked]
+        best = [(score, note_at(connection, number)) for number, score in ranked]
         best.sort(key=lambda pair: (-pair[0], pair[1].place))
         if request.limit:
             best = best[: request.limit]

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 
 from benchmarks.contender import Entry
-from benchmarks.contenders import in_memory
+from benchmarks.contenders import in_memory, sqlite
 
-BACKENDS: dict[str, Callable[[], list[Entry]]] = {"memory": in_memory.entries}
+BACKENDS: dict[str, Callable[[], list[Entry]]] = {
+    "memory": in_memory.entries,
+    "sqlite": sqlite.entries,
+}
