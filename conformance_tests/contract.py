@@ -23,7 +23,7 @@ from stores_core.moving import Moving
 from stores_core.runs import RunStore
 from stores_core.tool_results import ToolResultStore
 
-CONTRACT_VERSION = "draft"
+CONTRACT_VERSION = "1"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "contract.md"
 
 SECTIONS: tuple[tuple[type, str], ...] = (
@@ -147,6 +147,8 @@ _INTRODUCTION = f"""\
 What every store promises, whatever backend it lives on. Each guarantee has a number that is never
 used again for another. The sentences stand in the docstrings of the protocols, which is where to
 change them; this page is written from there by `make contract`.
+
+They come in the order of the operations; a number is a name, and a gap or a jump means nothing.
 
 Below each guarantee are the tests of the conformance suite that show it. What a test from outside
 cannot show is said too, with the reason.

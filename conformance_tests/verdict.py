@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.metadata import version
 
 from conformance_tests.contract import CONTRACT_VERSION, NOT_SHOWN, UNPROVABLE, Guarantee
 from conformance_tests.record import Ended, Outcome, Record
@@ -207,6 +208,7 @@ class Verdict:
             "conformant": self.exit_code == CONFORMANT,
             "sentence": self.sentence,
             "contract_version": CONTRACT_VERSION,
+            "package_version": version("agent-stores"),
             "profile": "quick" if self.quick else "full",
             "seed": self.seed,
             "duration_seconds": round(self.seconds, 3),

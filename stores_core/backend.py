@@ -42,11 +42,12 @@ class Backend:
         times without a zone.
     ALL-3 Ids. Run ids, refs, note keys, namespaces, tenants, labels and idempotency keys are
         compared code point by code point: no trimming, case folding or normalising. Anything goes
-        but NUL, lone surrogates and the empty string (which is allowed where it means "default" or
-        "generate"), up to 512 bytes of UTF-8, and up to 64 labels. No id reaches outside its store
-        or collides with another.
-    ALL-4 Time. Times are aware, in UTC, with microseconds, from one replaceable clock. Order never
-        comes from a clock but from positions that the store assigns: 0, 1, 2 and on, without gaps.
+        but NUL, lone surrogates and the empty string (which is allowed where it means "default",
+        as in the namespace "", or "generate"), up to 512 bytes of UTF-8, and up to 64 labels. No
+        id reaches outside its store or collides with another.
+    ALL-4 Time. Times are aware, in UTC, with microseconds, from one replaceable clock. The order of
+        a log never comes from a clock but from positions that the store assigns: 0, 1, 2 and on,
+        without gaps.
     ALL-5 Ownership. What a store returns belongs to the caller and what a caller passed in stays
         the caller's; later changes to either never reach the store.
     ALL-6 Visibility. Once a write is acknowledged, every later read by any client of the storage
@@ -55,8 +56,8 @@ class Backend:
         is a prefix of whole batches.
     ALL-7 Concurrency. Any number of tasks of one event loop may share a backend, any number of
         processes may open it where it declares SHARED. From another loop or a forked process it
-        refuses at once (in-memory works from all). No lock is held across runs while bodies are
-        written.
+        refuses at once, unless its stores work from any. No lock is held while a body is encoded
+        or an embedder is asked.
     ALL-8 Outcomes. A write returns, and is applied; or raises an error that means not applied; or
         raises OutcomeUnknownError. When the timeout of the backend or of the request ends, that is
         StoreUnavailableError if nothing was sent and OutcomeUnknownError otherwise, at most 0.1 s

@@ -29,7 +29,8 @@ class Embedder(Protocol):
     EMB-2 A score is the cosine of note and query over float32 vectors, within [-1, 1] (tolerance
         1e-6); with a zero vector it is 0, and it is never NaN.
     EMB-3 With limit=k exactly min(k, notes that match namespace and where) come back, whatever the
-        size of the table and of other namespaces. An index only proposes: when it gives fewer, the
+        size of the table and of other namespaces: how many is exact, and which ones is too unless
+        EMB-4 allows otherwise. An index only proposes: when it gives fewer, the
         store ranks exactly, and score and order come from the stored vectors.
     EMB-4 Where an index is approximate, recall@10 is at least 0.98 of the exact ranking, also in a
         namespace that holds 1 % of the table. Small namespaces are ranked exactly.

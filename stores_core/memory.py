@@ -167,10 +167,10 @@ class MemoryStore(Protocol):
         MEM-3 An empty query lists all notes, oldest first (created_at, then order of arrival) with
             score 0, in pages when cursor or limit is used.
         MEM-4 limit caps the list; 0 means no cap.
-        MEM-5 A namespace is a scratchpad of its own and no operation crosses it; "" is one like
-            the others.
+        MEM-5 A namespace is a scratchpad of its own and no operation on notes crosses it; "" is one
+            like the others.
         MEM-7 A higher score is more relevant in every store; the best come first, ties as in
-            MEM-3, and equal calls give equal answers.
+            MEM-3, and equal calls give equal answers. Scores compare within one response only.
         MEM-10 where keeps the notes whose metadata equals every given value: strings, numbers (2
             equals 2.0), booleans (which are not numbers), null (one that is there). Nested values
             are refused, an unknown key matches nothing, and keys are data, never query text.

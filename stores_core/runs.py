@@ -309,7 +309,8 @@ class RunStore(Protocol):
         """Claim an id for a new, empty run.
 
         RUN-C1 An empty id asks for a generated one, which nobody can guess, no other process
-            generates and which sorts by time; such a create always answers created.
+            generates and which sorts by time to the millisecond; such a create always answers
+            created.
         RUN-C2 A given id is claimed. Where a run stands already, the answer is created=False and
             that run stays as it is, its labels and times included.
         RUN-C3 Of any number of concurrent creates of one id exactly one is told created=True.
@@ -326,20 +327,22 @@ class RunStore(Protocol):
 
         RUN-A1 Order is kept, inside a batch and from batch to batch.
         RUN-A2 An append to an unknown run writes nothing and brings no run to life.
-        RUN-A3 A message without a timestamp gets the store's; a given one is kept.
+        RUN-A3 A message without a timestamp gets the store's; a given one is kept. Events are kept
+            as they are.
         RUN-A4 A batch is there whole or not at all, and in one piece: batches of concurrent
             writers do not interleave, each acknowledged entry is there exactly once, and each
             writer's batches keep their order.
         RUN-A5 The counts in the answer are the lengths of both logs after the append.
-        RUN-A6 With expected_count, a log of another length is a conflict: nothing is written and
-            the counts are those found. Of appends that race with one expected_count, one wins.
+        RUN-A6 With expected_count, a log of another length (the message log here, the event log in
+            append_events) is a conflict: nothing is written and the counts are those found. Of
+            appends that race with one expected_count, one wins.
         RUN-A7 With idempotency_key, sending a batch again writes nothing and answers as a
             duplicate with the counts of the first time, for the run's latest 128 keyed batches at
-            least, also when both are under way at once, and whatever expected_count says. A run
+            least, also when both are under way at once, and whatever lengths are expected. A run
             has one key space for both operations and a fork starts with none. The same key with
-            another batch is an InvalidRequestError, also where expected_count is wrong. Conflicts,
-            unknown runs and empty batches use no key up. A duplicate's answer promises the
-            durability that the first one did.
+            another batch is an InvalidRequestError, also where a length is not as expected.
+            Conflicts, unknown runs and empty batches use no key up. A duplicate's answer promises
+            the durability that the first one did.
         RUN-A8 A batch without messages and events changes nothing and still reports found and the
             counts, whatever key or expected length it carries.
         RUN-A11 With expected_events (in append_events: expected_messages) the other log must have
@@ -372,8 +375,8 @@ class RunStore(Protocol):
         RUN-L3 start is the position of the first entry wanted, which is the number already seen;
             next is start plus the entries given, and next == count means nothing more yet. So a
             surface that reconnects replays just what it missed, and a tail never passes over an
-            entry that becomes visible late. A start beyond count is refused: it can only come
-            from another run that bore this id.
+            entry that becomes visible late. A start beyond count is refused: nobody can have seen
+            so much of this run, so another one bore the id then.
         """
         ...
 
@@ -406,9 +409,9 @@ class RunStore(Protocol):
             one instant, of whole batches unless at_message cut one.
         RUN-F10 What a crash or a stranger left at an unclaimed id never becomes part of a run.
         RUN-F11 Forks of forks read as plain runs, 10,000 generations deep and deeper.
-        RUN-F12 A fork costs the same whatever it forks: time, bytes written, bytes on the wire
-            and storage grow neither with the length of the source nor with the generations
-            before it, because prefixes are shared. A run refers to at most 64 ranges per log; a
+        RUN-F12 A fork costs the same whatever it forks, but for the rare joins named here: time,
+            bytes written, bytes on the wire and storage grow neither with the length of the source
+            nor with the generations before it, because prefixes are shared. A run refers to at most 64 ranges per log; a
             fork that would exceed that joins neighbouring ranges by copying. In a line of forks
             that take all, each entry is copied at most log2(n) + 1 times over all generations.
         """
@@ -425,7 +428,7 @@ class RunStore(Protocol):
         RUN-Q3 A cursor is opaque. One that this store, this tenant and this query did not make is
             refused.
         RUN-Q4 A page costs the page: without filters its own headers are looked at, with filters
-            at most 10 x limit + 1,000 entries of the rarest filter given.
+            at most 10 x limit + 1,000 of those that the rarest filter given matches.
         RUN-Q5 parent_id lists the forks made of that id, labels filters by equality on all given,
             updated_before keeps, among runs created before it, those not updated since.
             updated_at moves with applied appends and label updates only.
@@ -449,7 +452,7 @@ class RunStore(Protocol):
             nothing is left, the storage holds what the survivors need and no more.
         RUN-D3 The id may be created again and starts empty, with no memory of entries or keys.
         RUN-D4 An append that races a delete was acknowledged before it or answers found=False.
-            Once anyone was told that the run is gone, it stays gone.
+            Once anyone was told that the run is gone, it stays gone until the id is created again.
         RUN-D5 With expected_messages or expected_events a run of other lengths is left alone: the
             answer is deleted=False and conflict=True. So nothing that was acknowledged since the
             caller looked is deleted with it. An unknown run is no conflict.

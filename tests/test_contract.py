@@ -34,7 +34,7 @@ def test_guarantees_are_read_whole_and_in_order() -> None:
     ("prefix", "count"),
     [
         ("ALL-", 12),
-        ("RUN-", 39),
+        ("RUN-", 41),
         ("MEM-", 13),
         ("SUB-", 2),
         ("EMB-", 6),
@@ -80,7 +80,7 @@ def test_each_kind_of_misfit_is_told() -> None:
 
 def test_the_page_holds_every_guarantee_and_test() -> None:
     page = contract.page()
-    assert "\nContract version: draft\n" in page
+    assert "\nContract version: 1\n" in page
     for guarantee in guarantees().values():
         assert f"### {guarantee.number}\n\n{guarantee.text}\n" in page
     for test in proofs():

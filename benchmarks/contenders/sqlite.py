@@ -32,6 +32,8 @@ create table result (ref text primary key, body blob);
 class Raw:
     """The least: a statement and a commit for each job. The caller keeps the positions."""
 
+    _db: sqlite3.Connection
+
     def __init__(self, path: Path) -> None:
         self._thread = ThreadPoolExecutor(1)
         self._path = path
