@@ -411,9 +411,10 @@ class RunStore(Protocol):
         RUN-F11 Forks of forks read as plain runs, 10,000 generations deep and deeper.
         RUN-F12 A fork costs the same whatever it forks, but for the rare joins named here: time,
             bytes written, bytes on the wire and storage grow neither with the length of the source
-            nor with the generations before it, because prefixes are shared. A run refers to at most 64 ranges per log; a
-            fork that would exceed that joins neighbouring ranges by copying. In a line of forks
-            that take all, each entry is copied at most log2(n) + 1 times over all generations.
+            nor with the generations before it, because prefixes are shared. A run refers to at most
+            64 ranges per log; a fork that would exceed that joins neighbouring ranges by copying.
+            In a line of forks that take all, each entry is copied at most log2(n) + 1 times over
+            all generations.
         """
         ...
 
