@@ -2,9 +2,13 @@
 
 ``python -m tests.prove --minutes 60``; without ``--minutes`` it goes on until it is interrupted. A
 seed gives the order of the checks, where their random sequences start, and Python's hashes. The
-tally has one row for each commit, backend and Python: rounds, checks that passed and failed,
+tally has one row for each check, commit, backend and Python: rounds, checks that passed and failed,
 seconds, and the seed of every round that was not conformant; ``python -m tests.prove --seed SEED``
 plays one again and counts nothing. A round that was cut off is not counted.
+
+``python -m tests.prove --kills 1000`` kills writers of SQLite files instead (tests/sqlite_kill.py).
+Its row has check "kills": a round is a kill, what passed is an operation that was acknowledged and
+found again, what failed is a fault.
 """
 
 import argparse
@@ -29,6 +33,7 @@ TALLY = ROOT / "docs" / "proof.json"
 class Row:
     """What came of all rounds of one commit on one backend with one Python."""
 
+    check: str
     commit: str
     backend: str
     python: str
@@ -41,19 +46,20 @@ class Row:
     failing_seeds: list[int] = field(default_factory=list[int])
 
     @property
-    def identity(self) -> tuple[str, str, str]:
-        return self.commit, self.backend, self.python
+    def identity(self) -> tuple[str, str, str, str]:
+        return self.check, self.commit, self.backend, self.python
 
 
 @dataclass(frozen=True)
 class Round:
-    """One run of the suite."""
+    """One run of the suite, or one series of kills."""
 
     seed: int
     conformant: bool
     passed: int
     failed: int
     seconds: float
+    rounds: int = 1
 
 
 def commit() -> str:
@@ -103,7 +109,7 @@ def add(done: Round, new: Row, tally: Path = TALLY) -> Row:
     if row is new:
         rows.append(row)
     row.last = now()
-    row.rounds += 1
+    row.rounds += done.rounds
     row.passed += done.passed
     row.failed += done.failed
     row.seconds = round(row.seconds + done.seconds, 1)
@@ -125,12 +131,33 @@ def repeat(url: str, minutes: float | None) -> bool:
     backend = url.partition(":")[0]  # the rest may hold a password
     sound = True
     while end is None or time.monotonic() < end:
-        row = Row(commit(), backend, platform.python_version(), now())
+        row = Row("suite", commit(), backend, platform.python_version(), now())
         done = once(url, secrets.randbelow(2**32))
         row = add(done, row)
         sound = sound and done.conformant
         print(f"{said(done)}; {row.rounds} rounds, {row.passed:,} checks passed", flush=True)
     return sound
+
+
+def kill(kills: int, seed: int) -> Round:
+    """A series of kills in a process of its own. Exits where it tells nothing."""
+    started = time.monotonic()
+    command = ["-m", "tests.sqlite_kill", "--kills", str(kills), "--seed", str(seed)]
+    ran = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    )
+    lines = ran.stdout.splitlines()
+    if not lines:
+        sys.exit(f"the kills with seed {seed} told nothing:\n{ran.stderr}")
+    told: dict[str, Any] = json.loads(lines[-1])
+    return Round(
+        seed,
+        conformant=ran.returncode == 0,
+        passed=told["acknowledged"],
+        failed=len(told["faults"]),
+        seconds=time.monotonic() - started,
+        rounds=told["kills"],
+    )
 
 
 def said(done: Round) -> str:
@@ -144,7 +171,14 @@ def main() -> int:
     parser.add_argument("--url", default="memory:conformance")
     parser.add_argument("--minutes", type=float, help="how long; without it, until interrupted")
     parser.add_argument("--seed", type=int, help="one round with this seed, not counted")
+    parser.add_argument("--kills", type=int, help="so many kills of SQLite writers, counted")
     given = parser.parse_args()
+    if given.kills is not None:
+        new = Row("kills", commit(), "sqlite", platform.python_version(), now())
+        done = kill(given.kills, secrets.randbelow(2**32) if given.seed is None else given.seed)
+        row = add(done, new)
+        print(f"{said(done)}; {row.rounds:,} kills, {row.passed:,} acknowledged operations")
+        return 0 if done.conformant else 1
     if given.seed is not None:
         done = once(given.url, given.seed)
         print(said(done))
