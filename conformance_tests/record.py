@@ -3,7 +3,8 @@
 A check is one test, with one sample where the test is parametrised.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -14,6 +15,9 @@ from conformance_tests.proves import Proof, proof_of
 
 QUICK_SAMPLES = 1
 """So many samples of each test are left in the quick profile, whose runs take seconds."""
+
+QUICK_PROOFS = 4
+"""So many tests of each guarantee are left there, in case some do not apply to a backend."""
 
 
 class Outcome(StrEnum):
@@ -101,16 +105,19 @@ def the_proof_of(item: pytest.Item) -> Proof:
     return proof
 
 
-def _first_samples(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    kept: list[pytest.Item] = []
-    cut: list[pytest.Item] = []
-    seen: dict[str, int] = {}
+def _first_samples(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    seen: Counter[str] = Counter()
+    proofs: Counter[str] = Counter()
+    kept: set[str] = set()
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        seen[test] = seen.get(test, 0) + 1
-        few = seen[test] <= QUICK_SAMPLES and not the_proof_of(item).thorough
-        (kept if few else cut).append(item)
-    return kept, cut
+        test, proof = item.nodeid.partition("[")[0], the_proof_of(item)
+        seen[test] += 1
+        wanted = any(proofs[number] < QUICK_PROOFS for number in proof.numbers)
+        if wanted and seen[test] <= QUICK_SAMPLES and not proof.thorough:
+            kept.add(item.nodeid)
+            proofs.update(proof.numbers)
+    left = [item for item in items if item.nodeid in kept]
+    return left, [item for item in items if item.nodeid not in kept]
 
 
 def _ended(report: pytest.TestReport) -> Ended | None:
