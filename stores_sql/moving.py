@@ -6,6 +6,7 @@ from sqlalchemy import select, update
 from stores_core.codec import canonical
 from stores_core.embedding import Vector
 from stores_core.errors import InvalidRequestError
+from stores_core.keys import KEYS_KEPT
 from stores_core.limits import PAGE_BYTES, page_length
 from stores_core.moving import (
     ExportEntriesRequest,
@@ -54,7 +55,6 @@ from stores_sql.notes import (
     version_floor,
 )
 from stores_sql.run_rows import (
-    KEYS_KEPT,
     NewRun,
     StoredRun,
     enter,

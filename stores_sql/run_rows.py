@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import delete, select, update
 
 from stores_core.errors import CorruptRecordError
+from stores_core.keys import KEYS_KEPT
 from stores_core.moving import KeyRecord
 from stores_core.runs import RunInfo
 from stores_core.shape import EPOCH, replaced
@@ -15,8 +16,6 @@ from stores_sql.catalog import Place, decode_labels, encode_labels, enter_labels
 from stores_sql.logs import View, leave
 from stores_sql.statements import Connection, Statement, given, inserting
 from stores_sql.tables import EVENTS, MESSAGES, RUNS, run_keys, runs
-
-KEYS_KEPT = 128
 
 HEADER = [column for column in runs.columns if column.name != "tenant"]
 """What a statement selects for :class:`StoredRun`."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 from sqlalchemy import Select, func, select, tuple_
 
 from stores_core.codec import decode_events, decode_messages, encode
-from stores_core.errors import InvalidRequestError
+from stores_core.keys import repeated
 from stores_core.limits import looked_at_most, page_length
 from stores_core.moving import KeyRecord
 from stores_core.pages import check_load, check_start, load_starts
@@ -269,7 +269,7 @@ def _append(
     key = request.idempotency_key
     known = known_key(connection, run.number, key) if key else None
     if known is not None:
-        return _repeated(answer, known, request.digest)
+        return repeated(answer, known, request.digest)
     if isinstance(request, AppendMessagesRequest):
         fits = has_lengths(run, request.expected_count, request.expected_events)
     else:
@@ -302,16 +302,6 @@ def _counts(answer: type[A], run: StoredRun | None, *, conflict: bool = False) -
         message_count=run.message_count,
         event_count=run.event_count,
     )
-
-
-def _repeated(answer: type[A], known: KeyRecord, digest: str) -> A:
-    if known.digest != digest:
-        raise InvalidRequestError(
-            field="idempotency_key",
-            found="a key that this run has seen with another batch",
-            allowed="the same batch again, or a key of its own for each batch",
-        )
-    return answer(found=True, message_count=known.message_count, event_count=known.event_count)
 
 
 def _read_page(

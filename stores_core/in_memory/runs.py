@@ -3,9 +3,9 @@
 from typing import Any, TypeVar
 
 from stores_core.codec import decode_events, decode_messages, encode
-from stores_core.errors import InvalidRequestError
 from stores_core.in_memory.logs import View
 from stores_core.in_memory.storage import StoredRun, Tenant
+from stores_core.keys import KEYS_KEPT, repeated
 from stores_core.limits import page_length
 from stores_core.moving import KeyRecord
 from stores_core.pages import check_load, check_start, load_starts
@@ -38,8 +38,6 @@ from stores_core.runs import (
 )
 from stores_core.shape import EPOCH, replaced
 from stores_core.values import merge_labels, micros
-
-KEYS_KEPT = 128
 
 _NO_RUN = RunInfo(id="-", created_at=EPOCH, updated_at=EPOCH)
 A = TypeVar("A", bound=AppendResponse)
@@ -103,7 +101,7 @@ class InMemoryRunStore:
             return _answered(answer, run)
         known = run.keys.get(request.idempotency_key)
         if known is not None:
-            return _repeated(answer, known, request.digest)
+            return repeated(answer, known, request.digest)
         if isinstance(request, AppendMessagesRequest):
             fits = has_lengths(run, request.expected_count, request.expected_events)
         else:
@@ -248,16 +246,6 @@ def _answered(
         message_count=run.messages.count,
         event_count=run.events.count,
     )
-
-
-def _repeated(answer: type[A], known: KeyRecord, digest: str) -> A:
-    if known.digest != digest:
-        raise InvalidRequestError(
-            field="idempotency_key",
-            found="a key that this run has seen with another batch",
-            allowed="the same batch again, or a key of its own for each batch",
-        )
-    return answer(found=True, message_count=known.message_count, event_count=known.event_count)
 
 
 def _forked(source: StoredRun, request: ForkRunRequest) -> StoredRun:
