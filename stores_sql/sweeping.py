@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import select
 
+from stores_core.retention import Retention
 from stores_core.values import micros
 from stores_sql.logs import trim
 from stores_sql.statements import Connection, Statement, fixed, given
 from stores_sql.tables import logs
-from stores_sql.tool_results import Retention, retain
+from stores_sql.tool_results import retain
 
 STAGED_FOR = timedelta(days=1)
 """How long the logs of an unfinished import are kept for it to go on."""

@@ -10,6 +10,7 @@ from sqlalchemy import delete, select, tuple_, update
 from stores_core.codec import encode
 from stores_core.errors import CorruptRecordError
 from stores_core.limits import looked_at_most
+from stores_core.retention import Retention
 from stores_core.tool_results import (
     DeleteToolResultRequest,
     DeleteToolResultResponse,
@@ -100,19 +101,6 @@ _COUNTED = Statement(
         tenants.c.number == given("tenant")
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """What to give up, oldest first: results older than ``age`` seconds, beyond ``count``, beyond
-    ``bytes`` of JSON in all. 0 keeps all; the newest one stays."""
-
-    age: float = 0
-    count: int = 0
-    bytes: int = 0
-
-    def is_set(self) -> bool:
-        return bool(self.age or self.count or self.bytes)
 
 
 class StoredResult(NamedTuple):

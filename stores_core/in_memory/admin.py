@@ -31,7 +31,7 @@ from stores_core.in_memory.reembedding import reembed
 from stores_core.in_memory.runs import InMemoryRunStore, header
 from stores_core.in_memory.storage import Storage, Tenant
 from stores_core.in_memory.sweeping import sweep
-from stores_core.in_memory.tool_results import Retention
+from stores_core.retention import Retention
 from stores_core.tool_text import join
 
 

@@ -12,7 +12,8 @@ from stores_core.in_memory.memory import InMemoryMemoryStore
 from stores_core.in_memory.moving import InMemoryMoving
 from stores_core.in_memory.runs import InMemoryRunStore
 from stores_core.in_memory.storage import Storage
-from stores_core.in_memory.tool_results import InMemoryToolResultStore, Retention
+from stores_core.in_memory.tool_results import InMemoryToolResultStore
+from stores_core.retention import Retention
 from stores_core.values import Clock
 
 _named: dict[str, Storage] = {}

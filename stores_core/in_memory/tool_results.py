@@ -1,10 +1,10 @@
 """The store of tool results in memory."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from stores_core.codec import encode
 from stores_core.in_memory.storage import StoredResult, Tenant
+from stores_core.retention import Retention
 from stores_core.tool_results import (
     DeleteToolResultRequest,
     DeleteToolResultResponse,
@@ -22,16 +22,6 @@ from stores_core.tool_results import (
 )
 from stores_core.tool_text import join, read_slice, search, split
 from stores_core.values import micros
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """What to give up, oldest first: results older than ``age`` seconds, beyond ``count``, beyond
-    ``bytes`` of JSON in all. 0 keeps all; the newest one stays."""
-
-    age: float = 0
-    count: int = 0
-    bytes: int = 0
 
 
 class InMemoryToolResultStore:
