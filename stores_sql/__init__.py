@@ -1,1 +1,1 @@
-"""Stores in SQL databases: SQLite, as ``sqlite:path``."""
+"""Stores in SQL databases: SQLite, as ``sqlite:path``, and Postgres, as ``postgresql://...``."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from stores_core import Backend, Event, MemoryItem, Message, ToolResult
-from stores_sql.backend import open_sqlite
+from stores_sql.sqlite.backend import open_sqlite
 
 HOT = ("hot-0", "hot-1", "hot-2")
 ROUNDS_PER_FILE = 15

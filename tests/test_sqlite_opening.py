@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from stores_core import Backend, InvalidRequestError, SchemaVersionError
-from stores_sql import admin, connections, storage, versions
-from stores_sql.backend import open_sqlite
+from stores_sql.sqlite import admin, connections, storage, versions
+from stores_sql.sqlite.backend import open_sqlite
 from tests.conftest import Python
 
 
@@ -148,7 +148,7 @@ def test_the_refusal_of_a_newer_file_names_both_versions(tmp_path: Path) -> None
 def test_eight_processes_may_open_a_new_file_at_once(tmp_path: Path, root: Path) -> None:
     program = (
         "import asyncio, sys\n"
-        "from stores_sql.backend import open_sqlite\n"
+        "from stores_sql.sqlite.backend import open_sqlite\n"
         "async def main():\n"
         "    sys.stdin.readline()\n"
         "    for n in range(10):\n"
@@ -184,7 +184,7 @@ def test_a_program_that_forgets_to_close_exits(
 ) -> None:
     program = (
         "import asyncio\n"
-        "from stores_sql.backend import open_sqlite\n"
+        "from stores_sql.sqlite.backend import open_sqlite\n"
         "async def main():\n"
         f"    opened = open_sqlite('sqlite:{tmp_path / 'a.db'}')\n"
         "    backend = await opened.__aenter__()\n"

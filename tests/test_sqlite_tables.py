@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import stores_sql
+import stores_sql.sqlite
 from stores_core import (
     Backend,
     MemoryItem,
@@ -19,10 +19,10 @@ from stores_core import (
     ToolResult,
     WordEmbedder,
 )
-from stores_sql import versions
-from stores_sql.backend import open_sqlite
-from stores_sql.statements import Statement
-from stores_sql.tables import METADATA
+from stores_sql.sqlite import versions
+from stores_sql.sqlite.backend import open_sqlite
+from stores_sql.sqlite.statements import Statement
+from stores_sql.sqlite.tables import METADATA
 
 SCANS = {"storage._IDENTITY", "tenants._LIST"}
 """A table of one row, and a page of all tenants along their index."""
@@ -32,8 +32,8 @@ SORTED = "run_rows._KEYS"
 
 
 def statements() -> Iterator[tuple[str, Statement]]:
-    for found in pkgutil.iter_modules(stores_sql.__path__):
-        module = importlib.import_module(f"stores_sql.{found.name}")
+    for found in pkgutil.iter_modules(stores_sql.sqlite.__path__):
+        module = importlib.import_module(f"stores_sql.sqlite.{found.name}")
         for name, value in vars(module).items():
             for statement in value if isinstance(value, tuple) else [value]:  # pyright: ignore[reportUnknownVariableType] - anything may stand in a module
                 if isinstance(statement, Statement):
@@ -60,7 +60,7 @@ def test_every_statement_finds_its_rows_by_an_index() -> None:
 
 def test_sql_is_written_out_or_compiled_and_never_put_together() -> None:
     calls = 0
-    for path in Path(stores_sql.__path__[0]).glob("*.py"):
+    for path in Path(stores_sql.sqlite.__path__[0]).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue

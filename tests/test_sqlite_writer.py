@@ -20,10 +20,10 @@ from stores_core import (
     OutcomeUnknownError,
     StoreUnavailableError,
 )
-from stores_sql import writer
-from stores_sql.backend import open_sqlite
-from stores_sql.locking import LockFile
-from stores_sql.statements import Connection
+from stores_sql.sqlite import writer
+from stores_sql.sqlite.backend import open_sqlite
+from stores_sql.sqlite.locking import LockFile
+from stores_sql.sqlite.statements import Connection
 from tests.conftest import Python
 
 TEXT = "private words"
@@ -226,7 +226,7 @@ def test_two_processes_append_to_one_run_and_a_third_reads(tmp_path: Path, root:
     path = tmp_path / "a.db"
     program = (
         "import asyncio, sys\n"
-        "from stores_sql.backend import open_sqlite\n"
+        "from stores_sql.sqlite.backend import open_sqlite\n"
         "async def main():\n"
         "    async with open_sqlite('sqlite:' + sys.argv[1]) as backend:\n"
         "        for n in range(200):\n"
@@ -319,7 +319,7 @@ def test_a_child_of_fork_does_not_hold_the_lock_of_a_dead_parent(
     program = (
         "import asyncio, os, sys, time\n"
         "from pathlib import Path\n"
-        "from stores_sql.locking import LockFile\n"
+        "from stores_sql.sqlite.locking import LockFile\n"
         "lock = LockFile(Path(sys.argv[1]))\n"
         "with lock.held(1):\n"
         "    if os.fork() == 0:\n"

@@ -7,10 +7,10 @@ from sqlalchemy import select
 
 from stores_core.retention import Retention
 from stores_core.values import micros
-from stores_sql.logs import trim
-from stores_sql.statements import Connection, Statement, fixed, given
-from stores_sql.tables import logs
-from stores_sql.tool_results import retain
+from stores_sql.sqlite.logs import trim
+from stores_sql.sqlite.statements import Connection, Statement, fixed, given
+from stores_sql.sqlite.tables import logs
+from stores_sql.sqlite.tool_results import retain
 
 STAGED_FOR = timedelta(days=1)
 """How long the logs of an unfinished import are kept for it to go on."""

@@ -15,9 +15,9 @@ from stores_core.embedding import Vector
 from stores_core.errors import CorruptRecordError, EmbeddingMismatchError
 from stores_core.moving import EmbedderInfo
 from stores_core.ranking import VectorTable
-from stores_sql.notes import Namespace
-from stores_sql.statements import Connection, Statement, given, inserting
-from stores_sql.tables import embedders, namespaces, notes, tenants, vectors
+from stores_sql.sqlite.notes import Namespace
+from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.sqlite.tables import embedders, namespaces, notes, tenants, vectors
 
 MATRIX_BYTES = 256 * 1024 * 1024
 """So much of vectors one client keeps; the namespaces that were asked least lately go first."""

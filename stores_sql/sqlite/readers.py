@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from stores_core.errors import StoreClosedError
-from stores_sql.failures import not_applied
-from stores_sql.statements import Connection
-from stores_sql.writer import Job, roll_back
+from stores_sql.sqlite.failures import not_applied
+from stores_sql.sqlite.statements import Connection
+from stores_sql.sqlite.writer import Job, roll_back
 
 T = TypeVar("T")
 

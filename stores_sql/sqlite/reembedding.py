@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from stores_core.embedding import NoteEmbedder, Vector
 from stores_core.memory import StoredMemory
 from stores_core.moving import EmbedderInfo
-from stores_sql.embedding import (
+from stores_sql.sqlite.embedding import (
     LACKING,
     LACKING_IN,
     active,
@@ -15,9 +15,9 @@ from stores_sql.embedding import (
     set_active,
     take_over,
 )
-from stores_sql.notes import Namespace, find, find_namespace, note_at
-from stores_sql.statements import Connection
-from stores_sql.storage import Tenant
+from stores_sql.sqlite.notes import Namespace, find, find_namespace, note_at
+from stores_sql.sqlite.statements import Connection
+from stores_sql.sqlite.storage import Tenant
 
 Placed = tuple[str, StoredMemory]
 """A note with its namespace."""

@@ -10,12 +10,12 @@ from stores_core.capabilities import Capability, Durability
 from stores_core.embedding import Embedder, NoteEmbedder
 from stores_core.retention import Retention
 from stores_core.values import Clock
-from stores_sql.admin import SqliteAdmin
-from stores_sql.memory import SqliteMemoryStore
-from stores_sql.moving import SqliteMoving
-from stores_sql.runs import SqliteRunStore
-from stores_sql.storage import Storage, Tenant
-from stores_sql.tool_results import SqliteToolResultStore
+from stores_sql.sqlite.admin import SqliteAdmin
+from stores_sql.sqlite.memory import SqliteMemoryStore
+from stores_sql.sqlite.moving import SqliteMoving
+from stores_sql.sqlite.runs import SqliteRunStore
+from stores_sql.sqlite.storage import Storage, Tenant
+from stores_sql.sqlite.tool_results import SqliteToolResultStore
 
 BUSY_TIMEOUT = 5.0
 

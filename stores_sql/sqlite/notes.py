@@ -11,9 +11,9 @@ from stores_core.errors import CorruptRecordError
 from stores_core.memory import StoredMemory
 from stores_core.shape import EPOCH, replaced
 from stores_core.values import filter_digests, from_micros
-from stores_sql.statements import Connection, Statement, fixed, given, inserting
-from stores_sql.storage import raise_version_floor
-from stores_sql.tables import namespaces, note_filters, notes, tenants, vectors
+from stores_sql.sqlite.statements import Connection, Statement, fixed, given, inserting
+from stores_sql.sqlite.storage import raise_version_floor
+from stores_sql.sqlite.tables import namespaces, note_filters, notes, tenants, vectors
 
 INSTR_BYTES = 64
 """So much of a query SQLite looks for. Its search takes the product of both lengths at worst, so

@@ -9,13 +9,13 @@ from typing import TypeVar
 from sqlalchemy import select, update
 
 from stores_core.errors import StoreUnavailableError
-from stores_sql.connections import connect_to_read, connect_to_write, locate, prepare
-from stores_sql.locking import LockFile
-from stores_sql.readers import Readers
-from stores_sql.statements import Connection, Statement, given, inserting
-from stores_sql.tables import storage, tenants
-from stores_sql.versions import State, refusal, version_of
-from stores_sql.writer import Writer
+from stores_sql.sqlite.connections import connect_to_read, connect_to_write, locate, prepare
+from stores_sql.sqlite.locking import LockFile
+from stores_sql.sqlite.readers import Readers
+from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.sqlite.tables import storage, tenants
+from stores_sql.sqlite.versions import State, refusal, version_of
+from stores_sql.sqlite.writer import Writer
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from sqlalchemy import (
     select,
 )
 
-from stores_sql.logs import leave
-from stores_sql.statements import Connection, Statement, fixed, given
-from stores_sql.storage import NOBODY, find
-from stores_sql.tables import (
+from stores_sql.sqlite.logs import leave
+from stores_sql.sqlite.statements import Connection, Statement, fixed, given
+from stores_sql.sqlite.storage import NOBODY, find
+from stores_sql.sqlite.tables import (
     CHUNK_SPAN,
     ENTRY_SPAN,
     chunks,

@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 
 from stores_core.errors import OutcomeUnknownError, StoreClosedError
 from stores_core.sending import nothing_sent
-from stores_sql.failures import at_commit, is_full, not_applied, undoes_all
-from stores_sql.locking import LockFile
-from stores_sql.statements import Connection
+from stores_sql.sqlite.failures import at_commit, is_full, not_applied, undoes_all
+from stores_sql.sqlite.locking import LockFile
+from stores_sql.sqlite.statements import Connection
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from stores_core.tool_results import (
 )
 from stores_core.tool_text import join, read_slice, search, split
 from stores_core.values import from_micros, micros
-from stores_sql.catalog import (
+from stores_sql.sqlite.catalog import (
     Place,
     count_label,
     decode_labels,
@@ -39,9 +39,9 @@ from stores_sql.catalog import (
     place_of,
     remove_labels,
 )
-from stores_sql.statements import Connection, Statement, given, inserting
-from stores_sql.storage import Tenant
-from stores_sql.tables import CHUNK_SPAN, RESULTS, chunks, labels, results, tenants
+from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.sqlite.storage import Tenant
+from stores_sql.sqlite.tables import CHUNK_SPAN, RESULTS, chunks, labels, results, tenants
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import delete, func, select
 
 from stores_core.codec import decode_json, encode_json
-from stores_sql.statements import Connection, Row, Statement, given, inserting
-from stores_sql.tables import labels
+from stores_sql.sqlite.statements import Connection, Row, Statement, given, inserting
+from stores_sql.sqlite.tables import labels
 
 Place = tuple[int, str]
 

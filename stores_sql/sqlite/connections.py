@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from stores_core.errors import InvalidRequestError
-from stores_sql.failures import code_of, not_applied
-from stores_sql.locking import LockFile
-from stores_sql.statements import Connection
-from stores_sql.versions import State, create, refusal, state_of, version_of
+from stores_sql.sqlite.failures import code_of, not_applied
+from stores_sql.sqlite.locking import LockFile
+from stores_sql.sqlite.statements import Connection
+from stores_sql.sqlite.versions import State, create, refusal, state_of, version_of
 
 PAGE_BYTES = 8192
 """Entries are some kilobytes each: on pages of this size less room is left over than on 4 KiB."""

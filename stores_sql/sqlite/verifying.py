@@ -12,16 +12,16 @@ from stores_core.codec import decode_event, decode_message
 from stores_core.errors import CorruptRecordError, StoreError
 from stores_core.limits import PAGE_ENTRIES
 from stores_core.shape import replaced
-from stores_sql import tool_results
-from stores_sql.catalog import page, place_of
-from stores_sql.logs import length_of
-from stores_sql.memory import NAMESPACES_FROM
-from stores_sql.notes import BEFORE_ALL, Note, find_namespace, listed
-from stores_sql.run_rows import StoredRun, find
-from stores_sql.runs import ALL_RUNS
-from stores_sql.statements import Connection, Row, Statement, fixed, given
-from stores_sql.storage import Tenant
-from stores_sql.tables import ENTRY_SPAN, MESSAGES, entries, logs, run_ranges, runs
+from stores_sql.sqlite import tool_results
+from stores_sql.sqlite.catalog import page, place_of
+from stores_sql.sqlite.logs import length_of
+from stores_sql.sqlite.memory import NAMESPACES_FROM
+from stores_sql.sqlite.notes import BEFORE_ALL, Note, find_namespace, listed
+from stores_sql.sqlite.run_rows import StoredRun, find
+from stores_sql.sqlite.runs import ALL_RUNS
+from stores_sql.sqlite.statements import Connection, Row, Statement, fixed, given
+from stores_sql.sqlite.storage import Tenant
+from stores_sql.sqlite.tables import ENTRY_SPAN, MESSAGES, entries, logs, run_ranges, runs
 
 E = TypeVar("E")
 

@@ -30,7 +30,7 @@ from stores_core.memory import (
 from stores_core.moving import EmbedderInfo
 from stores_core.shape import WriteRequest
 from stores_core.values import filter_digest, micros
-from stores_sql.embedding import (
+from stores_sql.sqlite.embedding import (
     Matrices,
     check_embedder,
     enter_embedder,
@@ -38,7 +38,7 @@ from stores_sql.embedding import (
     put_vector,
     set_active,
 )
-from stores_sql.notes import (
+from stores_sql.sqlite.notes import (
     BEFORE_ALL,
     Namespace,
     Note,
@@ -54,10 +54,10 @@ from stores_sql.notes import (
     remove,
     version_floor,
 )
-from stores_sql.reembedding import Placed, embed_into, lacking_in
-from stores_sql.statements import Connection, Statement, given
-from stores_sql.storage import Tenant
-from stores_sql.tables import namespaces
+from stores_sql.sqlite.reembedding import Placed, embed_into, lacking_in
+from stores_sql.sqlite.statements import Connection, Statement, given
+from stores_sql.sqlite.storage import Tenant
+from stores_sql.sqlite.tables import namespaces
 
 NAMESPACES = Statement(
     select(namespaces.c.name)

@@ -32,9 +32,9 @@ from stores_core.moving import (
     ToolResultRecord,
 )
 from stores_core.values import from_micros, micros
-from stores_sql import tool_results
-from stores_sql.catalog import page, place_of, position_of
-from stores_sql.embedding import (
+from stores_sql.sqlite import tool_results
+from stores_sql.sqlite.catalog import page, place_of, position_of
+from stores_sql.sqlite.embedding import (
     active,
     enter_embedder,
     find_embedder,
@@ -42,9 +42,9 @@ from stores_sql.embedding import (
     set_active,
     vector_bytes,
 )
-from stores_sql.logs import Range, View, add_entries, free, length_of, new_log
-from stores_sql.memory import NAMESPACES_FROM
-from stores_sql.notes import (
+from stores_sql.sqlite.logs import Range, View, add_entries, free, length_of, new_log
+from stores_sql.sqlite.memory import NAMESPACES_FROM
+from stores_sql.sqlite.notes import (
     BEFORE_ALL,
     Place,
     enter_namespace,
@@ -54,7 +54,7 @@ from stores_sql.notes import (
     put,
     version_floor,
 )
-from stores_sql.run_rows import (
+from stores_sql.sqlite.run_rows import (
     NewRun,
     StoredRun,
     enter,
@@ -64,11 +64,11 @@ from stores_sql.run_rows import (
     keys_of,
     take_away,
 )
-from stores_sql.run_rows import find as find_run
-from stores_sql.runs import ALL_RUNS
-from stores_sql.statements import Connection, Statement, fixed, given
-from stores_sql.storage import Tenant, raise_version_floor
-from stores_sql.tables import ENTRY_SPAN, EVENTS, MESSAGES, entries, logs, run_ranges
+from stores_sql.sqlite.run_rows import find as find_run
+from stores_sql.sqlite.runs import ALL_RUNS
+from stores_sql.sqlite.statements import Connection, Statement, fixed, given
+from stores_sql.sqlite.storage import Tenant, raise_version_floor
+from stores_sql.sqlite.tables import ENTRY_SPAN, EVENTS, MESSAGES, entries, logs, run_ranges
 
 _LOG = Statement(
     select(logs.c.number, logs.c.written_here).where(

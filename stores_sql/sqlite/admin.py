@@ -27,14 +27,14 @@ from stores_core.capabilities import Durability
 from stores_core.embedding import NoteEmbedder
 from stores_core.errors import InvalidRequestError
 from stores_core.retention import Retention
-from stores_sql.reembedding import reembed
-from stores_sql.runs import SqliteRunStore
-from stores_sql.statements import Connection
-from stores_sql.storage import Tenant
-from stores_sql.sweeping import sweep
-from stores_sql.tenants import count_bytes, erase, list_tenants
-from stores_sql.verifying import verify
-from stores_sql.versions import FORMAT, State, migrate, plan, version_of
+from stores_sql.sqlite.reembedding import reembed
+from stores_sql.sqlite.runs import SqliteRunStore
+from stores_sql.sqlite.statements import Connection
+from stores_sql.sqlite.storage import Tenant
+from stores_sql.sqlite.sweeping import sweep
+from stores_sql.sqlite.tenants import count_bytes, erase, list_tenants
+from stores_sql.sqlite.verifying import verify
+from stores_sql.sqlite.versions import FORMAT, State, migrate, plan, version_of
 
 SWEPT_AT_ONCE = 1_000
 """A sweep writes in pieces of this size, so that others write between them."""

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stores_sql.failures import busy
+from stores_sql.sqlite.failures import busy
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.000_2, 0.002
 

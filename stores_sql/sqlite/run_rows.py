@@ -12,10 +12,16 @@ from stores_core.moving import KeyRecord
 from stores_core.runs import RunInfo
 from stores_core.shape import EPOCH, replaced
 from stores_core.values import from_micros
-from stores_sql.catalog import Place, decode_labels, encode_labels, enter_labels, remove_labels
-from stores_sql.logs import View, leave
-from stores_sql.statements import Connection, Statement, given, inserting
-from stores_sql.tables import EVENTS, MESSAGES, RUNS, run_keys, runs
+from stores_sql.sqlite.catalog import (
+    Place,
+    decode_labels,
+    encode_labels,
+    enter_labels,
+    remove_labels,
+)
+from stores_sql.sqlite.logs import View, leave
+from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.sqlite.tables import EVENTS, MESSAGES, RUNS, run_keys, runs
 
 HEADER = [column for column in runs.columns if column.name != "tenant"]
 """What a statement selects for :class:`StoredRun`."""

@@ -9,8 +9,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from stores_core.errors import SchemaVersionError
-from stores_sql.statements import Connection, inserting
-from stores_sql.tables import METADATA, storage
+from stores_sql.sqlite.statements import Connection, inserting
+from stores_sql.sqlite.tables import METADATA, storage
 
 FORMAT = 1
 APPLICATION_ID = 0x41535452  # "ASTR", in the file's header

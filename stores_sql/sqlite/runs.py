@@ -37,9 +37,9 @@ from stores_core.runs import (
     UpdateRunResponse,
 )
 from stores_core.values import merge_labels, micros
-from stores_sql.catalog import count_label, page, place_of
-from stores_sql.logs import free
-from stores_sql.run_rows import (
+from stores_sql.sqlite.catalog import count_label, page, place_of
+from stores_sql.sqlite.logs import free
+from stores_sql.sqlite.run_rows import (
     HEADER,
     NewRun,
     StoredRun,
@@ -52,9 +52,9 @@ from stores_sql.run_rows import (
     relabel,
     take_away,
 )
-from stores_sql.statements import EMPTY, Connection, Row, Statement, given
-from stores_sql.storage import Tenant
-from stores_sql.tables import RUNS, labels, runs
+from stores_sql.sqlite.statements import EMPTY, Connection, Row, Statement, given
+from stores_sql.sqlite.storage import Tenant
+from stores_sql.sqlite.tables import RUNS, labels, runs
 
 A = TypeVar("A", bound=AppendResponse)
 

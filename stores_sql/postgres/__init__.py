@@ -1,0 +1,1 @@
+"""Stores in Postgres, as ``postgresql://...``, with pgvector for embeddings."""
