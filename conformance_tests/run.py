@@ -6,17 +6,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from conformance_tests.contract import guarantees
 from conformance_tests.lab import Bench
-from conformance_tests.opener import UnusableOpenerError, explained, find
+from conformance_tests.opener import Opener, UnusableOpenerError, explained, find
 from conformance_tests.record import Record
+from conformance_tests.report import as_badge, as_json, as_markdown, table
 from conformance_tests.verdict import COULD_NOT_RUN, Facts, Verdict
+from stores_core.backend import Backend
+from stores_core.errors import StoreError
 
 HERE = Path(__file__).resolve().parent
 SUITE = HERE / "suite"
@@ -37,7 +41,7 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m conformance_tests",
         usage="%(prog)s (MODULE:OPENER | --url URL) [--quick] [--seed N] [--json FILE] "
-        "[pytest options]",
+        "[--markdown FILE] [--badge FILE] [pytest options]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -46,6 +50,8 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
     parser.add_argument("--quick", action="store_true", help="a few samples of each test")
     parser.add_argument("--seed", type=int, default=0, help="where random sequences start from")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the verdict as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="a section for a README")
+    parser.add_argument("--badge", type=Path, metavar="FILE", help="a picture for it, as SVG")
     options, for_pytest = parser.parse_known_args(given)
     try:
         facts = _look_at(opener, options.url)
@@ -53,11 +59,12 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
             raise UnusableOpenerError("-n needs pytest-xdist: pip install pytest-xdist")
     except UnusableOpenerError as error:
         print(f"could not run: {error}", file=sys.stderr)
-        _write(options.json, {"verdict": "could not run", "conformant": False, "why": str(error)})
+        failed = {"verdict": "could not run", "conformant": False, "why": str(error)}
+        _write(options.json, _json(failed))
         return COULD_NOT_RUN
     subject = [f"--url={options.url}"] if options.url else [f"--opener={opener}"]
     profile = [f"--seed={options.seed}", *(["--quick"] if options.quick else [])]
-    record, started = Record(), time.monotonic()
+    record, started, begin = Record(), datetime.now(UTC), time.monotonic()
     with _host_kept_out():
         code = pytest.main(
             [*_settings(suite, for_pytest), *subject, *profile, *for_pytest, str(suite)],
@@ -71,10 +78,13 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
         pytest_code=int(code),
         quick=options.quick,
         seed=options.seed,
-        seconds=time.monotonic() - started,
+        started=started,
+        seconds=time.monotonic() - begin,
     )
-    print(f"\n{verdict.table()}", flush=True)
-    _write(options.json, verdict.as_json())
+    print(f"\n{table(verdict)}", flush=True)
+    _write(options.json, _json(as_json(verdict)))
+    _write(options.markdown, as_markdown(verdict))
+    _write(options.badge, as_badge(verdict))
     return verdict.exit_code
 
 
@@ -82,12 +92,28 @@ def _look_at(opener: str | None, url: str | None) -> Facts:
     """Open the storage once, so that what cannot be opened is said before any test runs."""
     found = find(opener, url)
     bench = Bench(found)
-    facts = Facts.of(found.name, bench.backend)
+    try:
+        facts = Facts.of(found.name, bench.backend, bench.run(_versions(bench.backend)))
+    finally:
+        _close(bench, found)
+    return facts
+
+
+async def _versions(backend: Backend) -> Mapping[str, str]:
+    """What the backend's admin says of its server and format; a fault there is for the tests."""
+    if "admin" not in backend.offered:
+        return {}
+    try:
+        return (await backend.admin.check()).versions
+    except StoreError:
+        return {}
+
+
+def _close(bench: Bench, found: Opener) -> None:
     try:
         bench.close()
     except Exception as error:
         raise explained(found, error, "closing") from error
-    return facts
 
 
 def _settings(suite: Path, for_pytest: Sequence[str]) -> list[str]:
@@ -124,6 +150,10 @@ def _host_kept_out() -> Generator[None]:
         os.environ.update(before)
 
 
-def _write(path: Path | None, verdict: dict[str, object]) -> None:
+def _json(verdict: Mapping[str, object]) -> str:
+    return json.dumps(verdict, indent=2, ensure_ascii=False)
+
+
+def _write(path: Path | None, text: str) -> None:
     if path is not None:
-        path.write_text(json.dumps(verdict, indent=2, ensure_ascii=False), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")

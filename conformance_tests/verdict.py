@@ -1,20 +1,19 @@
-"""The verdict: what a run of the suite says about each guarantee, as a table and as JSON."""
+"""The verdict: what a run of the suite says about each guarantee."""
 
-import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
-from importlib.metadata import version
 
-from conformance_tests.contract import CONTRACT_VERSION, NOT_SHOWN, UNPROVABLE, Guarantee
+from conformance_tests.contract import UNPROVABLE, Guarantee
 from conformance_tests.record import Ended, Outcome, Record
 from stores_core.backend import Backend
 
 CONFORMANT, FAILED, COULD_NOT_RUN, PARTIAL = 0, 1, 2, 3
 """The exit codes."""
 
-NAMES_SHOWN, REASONS_SHOWN = 5, 2
-MARGIN = " " * 11
+WORDS = {CONFORMANT: "conformant", FAILED: "failed", PARTIAL: "partial"}
+"""What the exit codes stand for; any other is "could not run"."""
 
 
 class State(StrEnum):
@@ -36,22 +35,27 @@ FINE = frozenset({State.PROVED, State.NOT_APPLICABLE, State.UNPROVABLE})
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is said of the backend itself; ``opener`` is what opened it."""
+    """What is said of the backend itself; ``opener`` is what opened it.
+
+    ``versions`` are those of its server and stored format, where its admin tells.
+    """
 
     opener: str
     name: str
     durability: str
     capabilities: tuple[str, ...]
     offered: tuple[str, ...]
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def of(cls, opener: str, backend: Backend) -> "Facts":
+    def of(cls, opener: str, backend: Backend, versions: Mapping[str, str]) -> "Facts":
         return cls(
             opener,
             backend.name,
             backend.durability.value,
             tuple(sorted(capability.value for capability in backend.capabilities)),
             tuple(sorted(backend.offered)),
+            versions,
         )
 
 
@@ -64,17 +68,6 @@ class Judged:
     passed: int
     failed: tuple[str, ...]
     why: tuple[str, ...]
-
-    def detail(self) -> str:
-        """What stands beside the state in the table."""
-        checks = f"{self.passed} check{'' if self.passed == 1 else 's'}"
-        if self.state is State.PROVED:
-            return checks
-        if self.state is State.FAILED:
-            return f"{len(self.failed)} of {self.passed + len(self.failed)} checks failed"
-        more = "; …" if len(self.why) > REASONS_SHOWN else ""
-        why = "; ".join(self.why[:REASONS_SHOWN]) + more
-        return f"{checks}; {why}" if self.state is State.PARTLY else why
 
 
 def judge(guarantee: Guarantee, checks: Mapping[str, Ended]) -> Judged:
@@ -102,7 +95,7 @@ def judge(guarantee: Guarantee, checks: Mapping[str, Ended]) -> Judged:
 class Verdict:
     """A run, judged. ``pytest_code`` is pytest's own exit code, ``seconds`` how long it took.
 
-    ``modules`` are the file names of the test modules that there are.
+    ``modules`` are the file names of the test modules that there are, ``started`` is in UTC.
     """
 
     def __init__(
@@ -115,12 +108,14 @@ class Verdict:
         pytest_code: int,
         quick: bool,
         seed: int,
+        started: datetime,
         seconds: float,
     ) -> None:
-        self.facts, self.quick, self.seed, self.seconds = facts, quick, seed, seconds
+        self.facts, self.quick, self.seed = facts, quick, seed
+        self.started, self.seconds = started, seconds
         self._pytest_code = pytest_code
-        self._missing = sorted(set(modules) - record.modules)
-        self._cut = len(record.cut)
+        self.left_out = sorted(set(modules) - record.modules)
+        self.cut = len(record.cut)
         became = {check: record.became_of(check) for check in record.numbers}
         self._ended = {check: ended for check, ended in became.items() if ended}
         self._failed = [c for c, ended in record.ended.items() if ended.outcome is Outcome.FAILED]
@@ -137,6 +132,11 @@ class Verdict:
         return sum(ended.outcome is outcome for ended in self._ended.values())
 
     @property
+    def checks(self) -> int:
+        """How many checks came to an end."""
+        return self.count(Outcome.PASSED) + self.count(Outcome.FAILED)
+
+    @property
     def exit_code(self) -> int:
         """0 conformant, 1 failed, 2 could not run, 3 partial."""
         if self._failed:
@@ -145,8 +145,13 @@ class Verdict:
             return COULD_NOT_RUN
         if self._pytest_code:
             return FAILED
-        whole = not self._missing and all(judged.state in FINE for judged in self.judged)
+        whole = not self.left_out and all(judged.state in FINE for judged in self.judged)
         return CONFORMANT if whole else PARTIAL
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or three."""
+        return WORDS.get(self.exit_code, "could not run")
 
     @property
     def sentence(self) -> str:
@@ -163,7 +168,7 @@ class Verdict:
         if self.exit_code == COULD_NOT_RUN:
             return f"could not run: no verdict from {passed} passed checks (pytest: {self._code})"
         open_ones = sum(judged.state not in FINE for judged in self.judged)
-        missing = f"; left out: {', '.join(self._missing)}" if self._missing else ""
+        missing = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
         return (
             f"partial{profile}: {open_ones} of {len(self.judged)} guarantees were not or not "
             f"fully examined, so this says nothing about conformance{missing}"
@@ -173,72 +178,3 @@ class Verdict:
     def _code(self) -> str:
         names = ("passed", "failed", "interrupted", "internal error", "usage error", "no tests")
         return names[self._pytest_code] if self._pytest_code < len(names) else "unknown"
-
-    def table(self) -> str:
-        """All of it for people."""
-        facts = self.facts
-        declared = ", ".join(facts.capabilities) or "nothing"
-        cut = f", {self._cut} samples cut" if self._cut else ""
-        lines = [
-            f"Verdict on {facts.name}, opened by {facts.opener}",
-            f"  offers {', '.join(facts.offered) or 'nothing'}",
-            f"  declares {declared}; durability {facts.durability}",
-            f"  {'quick' if self.quick else 'full'} profile{cut}, seed {self.seed}; "
-            f"{len(self._ended)} checks in {self.seconds:.1f} s",
-            "",
-        ]
-        for judged in self.judged:
-            lines.append(
-                f"  {judged.guarantee.number:<8} {judged.state:<15} {judged.detail()}".rstrip()
-            )
-            if judged.state is State.FAILED:
-                lines.append(textwrap.indent(textwrap.fill(judged.guarantee.text, 88), MARGIN))
-                lines += [f"{MARGIN}- {check}" for check in judged.failed[:NAMES_SHOWN]]
-        notes = [j for j in self.judged if j.passed and j.guarantee.number in NOT_SHOWN]
-        if notes:
-            lines += ["", "  No black box shows:"]
-            lines += [f"  {j.guarantee.number:<8} {NOT_SHOWN[j.guarantee.number]}" for j in notes]
-        return "\n".join([*lines, "", self.sentence])
-
-    def as_json(self) -> dict[str, object]:
-        """All of it for programs."""
-        words = {CONFORMANT: "conformant", FAILED: "failed", PARTIAL: "partial"}
-        return {
-            "verdict": words.get(self.exit_code, "could not run"),
-            "conformant": self.exit_code == CONFORMANT,
-            "sentence": self.sentence,
-            "contract_version": CONTRACT_VERSION,
-            "package_version": version("agent-stores"),
-            "profile": "quick" if self.quick else "full",
-            "seed": self.seed,
-            "duration_seconds": round(self.seconds, 3),
-            "backend": {
-                "opener": self.facts.opener,
-                "name": self.facts.name,
-                "durability": self.facts.durability,
-                "capabilities": list(self.facts.capabilities),
-                "offered": list(self.facts.offered),
-            },
-            "checks": {
-                **{outcome.value: self.count(outcome) for outcome in Outcome},
-                "cut": self._cut,
-            },
-            "states": {
-                state.value.lower(): sum(judged.state is state for judged in self.judged)
-                for state in State
-            },
-            "modules_left_out": self._missing,
-            "guarantees": [
-                {
-                    "number": judged.guarantee.number,
-                    "text": judged.guarantee.text,
-                    "home": judged.guarantee.home,
-                    "state": judged.state.value.lower(),
-                    "passed": judged.passed,
-                    "failed": list(judged.failed),
-                    "why": list(judged.why),
-                    "not_shown": NOT_SHOWN.get(judged.guarantee.number, ""),
-                }
-                for judged in self.judged
-            ],
-        }

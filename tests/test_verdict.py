@@ -1,9 +1,12 @@
 """Which verdict comes of which checks."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from conformance_tests.contract import guarantees
 from conformance_tests.record import Ended, Outcome, Record
+from conformance_tests.report import as_json
 from conformance_tests.verdict import Facts, State, Verdict, judge
 
 
@@ -41,10 +44,11 @@ def test_the_exit_code_is_0_for_nothing_but_a_whole_proof(
         pytest_code=pytest_code,
         quick=False,
         seed=0,
+        started=datetime.now(UTC),
         seconds=1.0,
     )
     assert verdict.exit_code == exit_code
-    assert verdict.as_json()["conformant"] is (exit_code == 0)
+    assert as_json(verdict)["conformant"] is (exit_code == 0)
     assert verdict.sentence.startswith("conformant") is (exit_code == 0)
 
 
