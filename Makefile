@@ -33,6 +33,7 @@ check: $(STAMP)  ## style, types, import contracts, generated pages
 	$(VENV)/bin/pyright
 	$(VENV)/bin/lint-imports
 	$(PY) -m conformance_tests.contract --check
+	$(PY) -m tests.tally --check
 
 format: $(STAMP)  ## let ruff lay out and mend what it can
 	$(VENV)/bin/ruff check --fix .
@@ -47,11 +48,11 @@ contract: $(STAMP)  ## write docs/contract.md anew from the docstrings
 bench: $(STAMP)  ## what the operations cost
 	$(PY) -m benchmarks
 
-prove: $(STAMP)  ## repeat the suite for PROVE_MINUTES (60), tallied in docs/proof.json
-	$(PY) -m tests.prove --minutes $(PROVE_MINUTES) --url '$(BACKEND)'
+prove: $(STAMP)  ## repeat all checks for PROVE_MINUTES (60), tallied in docs/proof.json
+	$(PY) -m tests.prove --minutes $(PROVE_MINUTES)
 
 soak: $(STAMP)  ## as prove, until interrupted
-	$(PY) -m tests.prove --url '$(BACKEND)'
+	$(PY) -m tests.prove
 
 clean:  ## forget the venv and everything that was made
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

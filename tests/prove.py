@@ -1,14 +1,11 @@
-"""Repeats the suite with a new seed each time and keeps the tally in docs/proof.json.
+"""Repeats checks, with a new seed each time, and counts them in the tally (tests/tally.py).
 
-``python -m tests.prove --minutes 60``; without ``--minutes`` it goes on until it is interrupted. A
-seed gives the order of the checks, where their random sequences start, and Python's hashes. The
-tally has one row for each check, commit, backend and Python: rounds, checks that passed and failed,
-seconds, and the seed of every round that was not conformant; ``python -m tests.prove --seed SEED``
-plays one again and counts nothing. A round that was cut off is not counted.
+``python -m tests.prove --minutes 60`` takes turns: next is whatever had the least time at this
+commit so far, so a run that was cut off goes on where it was. Without ``--minutes`` it goes on
+until it is interrupted. ``--check`` and ``--backend`` narrow the choice, ``--rounds`` ends after so
+many. A round that was cut off is not counted.
 
-``python -m tests.prove --kills 1000`` kills writers of SQLite files instead (tests/sqlite_kill.py).
-Its row has check "kills": a round is a kill, what passed is an operation that was acknowledged and
-found again, what failed is a fault.
+``--seed SEED`` with one check and one backend plays one round again and counts nothing.
 """
 
 import argparse
@@ -20,171 +17,163 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.tally import TALLY, Round, Row, add, now, read, row_for
+
 ROOT = Path(__file__).parent.parent
-TALLY = ROOT / "docs" / "proof.json"
+
+KILLS = 50
+"""So many kills are one round."""
+
+URLS = {"memory": "memory:prove", "sqlite": "sqlite:{folder}/prove.db", "postgres": "{url}"}
+
+Play = Callable[[str, int], Round]
+"""Plays a round on a backend with a seed. Exits where it tells nothing."""
 
 
-@dataclass
-class Row:
-    """What came of all rounds of one commit on one backend with one Python."""
+def suite(*profile: str) -> Play:
+    """The suite, in an order that the seed gives."""
 
-    check: str
-    commit: str
-    backend: str
-    python: str
-    first: str
-    last: str = ""
-    rounds: int = 0
-    passed: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-    failing_seeds: list[int] = field(default_factory=list[int])
-
-    @property
-    def identity(self) -> tuple[str, str, str, str]:
-        return self.check, self.commit, self.backend, self.python
-
-
-@dataclass(frozen=True)
-class Round:
-    """One run of the suite, or one series of kills."""
-
-    seed: int
-    conformant: bool
-    passed: int
-    failed: int
-    seconds: float
-    rounds: int = 1
-
-
-def commit() -> str:
-    """The commit, with "+" behind it when the working tree holds changes beside the tally."""
-
-    def git(*arguments: str) -> str:
-        ran = subprocess.run(
-            ["git", *arguments], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    def play(backend: str, seed: int) -> Round:
+        order = ["--seed", str(seed), "-p", "tests.shuffled", f"--shuffle={seed}"]
+        told, seconds, sound = ran(
+            backend,
+            ["conformance_tests", "--url", URLS[backend], "--json", "{report}", *profile, *order],
+            seed,
         )
-        return ran.stdout.strip() if ran.returncode == 0 else ""
+        if "checks" not in told:
+            sys.exit(f"the suite gave no verdict with seed {seed}")
+        counts = told["checks"]
+        sound = sound and told["conformant"] is True
+        return Round(counts["passed"], counts["failed"], seconds, sound)
 
-    changes = git("status", "--porcelain", "--", ".", f":!{TALLY.relative_to(ROOT)}")
-    return (git("rev-parse", "--short=12", "HEAD") or "none") + ("+" if changes else "")
+    return play
 
 
-def once(url: str, seed: int) -> Round:
-    """One run of the suite in a process of its own. Exits where it gives no verdict."""
-    order = ["--seed", str(seed), "-p", "tests.shuffled", f"--shuffle={seed}"]
+def kills(module: str) -> Play:
+    """A series of kills."""
+
+    def play(backend: str, seed: int) -> Round:
+        command = [module, "--kills", str(KILLS), "--seed", str(seed), "--json", "{report}"]
+        told, seconds, sound = ran(backend, command, seed)
+        if "kills" not in told:
+            sys.exit(f"the kills with seed {seed} told nothing")
+        failed = len(told["faults"])
+        return Round(told["acknowledged"], failed, seconds, sound, told["kills"])
+
+    return play
+
+
+CHECKS: Mapping[tuple[str, str], Play] = {
+    **{("suite", backend): suite() for backend in URLS},
+    **{("quick", backend): suite("--quick") for backend in URLS},
+    ("kills", "sqlite"): kills("tests.sqlite_kill"),
+}
+
+
+def ran(backend: str, arguments: Sequence[str], seed: int) -> tuple[dict[str, Any], float, bool]:
+    """Runs a module of ours: the JSON that it left in ``{report}``, seconds, whether it ended well.
+
+    What it said is passed on where it did not.
+    """
+    server = ["tests.postgres_server", "--", sys.executable, "-m"] if backend == "postgres" else []
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "verdict.json"
+        report = Path(folder, "report.json")
+        named = {"{report}": str(report), "{folder}": folder}
+        command = [sys.executable, "-m", *server, *arguments]
+        for mark, text in named.items():
+            command = [argument.replace(mark, text) for argument in command]
         started = time.monotonic()
-        ran = subprocess.run(
-            [sys.executable, "-m", "conformance_tests", "--url", url, "--json", report, *order],
+        ended = subprocess.run(
+            command,
             cwd=ROOT,
-            env=os.environ | {"PYTHONHASHSEED": str(seed), "PYTHONIOENCODING": "utf-8"},
+            env=os.environ | {"PYTHONHASHSEED": str(seed % 2**32), "PYTHONIOENCODING": "utf-8"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             check=False,
         )
         seconds = time.monotonic() - started
-        verdict: dict[str, Any] = json.loads(report.read_text("utf-8")) if report.exists() else {}
-    if ran.returncode:
-        print(ran.stdout)
-    if "checks" not in verdict:
-        sys.exit(f"the suite gave no verdict with seed {seed}")
-    conformant = verdict["conformant"] is True and ran.returncode == 0
-    counts = verdict["checks"]
-    return Round(seed, conformant, counts["passed"], counts["failed"], seconds)
+        told: dict[str, Any] = json.loads(report.read_text("utf-8")) if report.exists() else {}
+    if ended.returncode:
+        print(ended.stdout)
+    return told, seconds, ended.returncode == 0
 
 
-def add(done: Round, new: Row, tally: Path = TALLY) -> Row:
-    """Count a round in the row of this identity; the file is replaced in one step."""
-    held: list[dict[str, Any]] = json.loads(tally.read_text("utf-8")) if tally.exists() else []
-    rows = [Row(**row) for row in held]
-    row = next((row for row in rows if row.identity == new.identity), new)
-    if row is new:
-        rows.append(row)
-    row.last = now()
-    row.rounds += done.rounds
-    row.passed += done.passed
-    row.failed += done.failed
-    row.seconds = round(row.seconds + done.seconds, 1)
-    if not done.conformant:
-        row.failing_seeds.append(done.seed)
-    part = tally.with_suffix(".part")
-    part.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", "utf-8")
-    part.replace(tally)
-    return row
+def commit() -> str:
+    """The commit, with "+" behind it when the working tree holds changes beside the tally."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+        )
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    ours = [f":!{path.relative_to(ROOT)}" for path in (TALLY, TALLY.with_suffix(".md"))]
+    changes = git("status", "--porcelain", "--", ".", *ours)
+    return (git("rev-parse", "--short=12", "HEAD") or "none") + ("+" if changes else "")
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def row_of(check: str, backend: str) -> Row:
+    """The row that a round played now belongs to."""
+    identity = (check, backend, commit(), platform.python_version())
+    return row_for(Row(*identity, seed=secrets.randbelow(2**31), first=now()), read())
 
 
-def repeat(url: str, minutes: float | None) -> bool:
-    """Rounds until the time is over; whether all of them were conformant."""
+def in_turn(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Whatever had the least time at this commit, again and again."""
+    while True:
+        yield min(chosen, key=lambda pair: row_of(*pair).seconds)
+
+
+def repeat(chosen: Sequence[tuple[str, str]], minutes: float | None, rounds: int | None) -> bool:
+    """Rounds until the time is over; whether all of them were sound."""
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    backend = url.partition(":")[0]  # the rest may hold a password
-    sound = True
-    while end is None or time.monotonic() < end:
-        row = Row("suite", commit(), backend, platform.python_version(), now())
-        done = once(url, secrets.randbelow(2**32))
+    all_sound, played = True, 0
+    for check, backend in in_turn(chosen):
+        if (end is not None and time.monotonic() >= end) or played == rounds:
+            break
+        row = row_of(check, backend)
+        seed = row.next_seed
+        done = CHECKS[check, backend](backend, seed)
         row = add(done, row)
-        sound = sound and done.conformant
-        print(f"{said(done)}; {row.rounds} rounds, {row.passed:,} checks passed", flush=True)
-    return sound
+        all_sound, played = all_sound and done.sound, played + 1
+        print(f"{said(check, backend, seed, done)}; {row.rounds:,} so far", flush=True)
+    return all_sound
 
 
-def kill(kills: int, seed: int) -> Round:
-    """A series of kills in a process of its own. Exits where it tells nothing."""
-    started = time.monotonic()
-    command = ["-m", "tests.sqlite_kill", "--kills", str(kills), "--seed", str(seed)]
-    ran = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
-    )
-    lines = ran.stdout.splitlines()
-    if not lines:
-        sys.exit(f"the kills with seed {seed} told nothing:\n{ran.stderr}")
-    told: dict[str, Any] = json.loads(lines[-1])
-    return Round(
-        seed,
-        conformant=ran.returncode == 0,
-        passed=told["acknowledged"],
-        failed=len(told["faults"]),
-        seconds=time.monotonic() - started,
-        rounds=told["kills"],
-    )
-
-
-def said(done: Round) -> str:
-    word = "conformant" if done.conformant else "NOT CONFORMANT"
-    counts = f"{done.passed} passed, {done.failed} failed"
-    return f"seed {done.seed}: {word}, {counts}, {done.seconds:.1f} s"
+def said(check: str, backend: str, seed: int, done: Round) -> str:
+    word = "sound" if done.sound else "NOT SOUND"
+    counts = f"{done.passed:,} passed, {done.failed:,} failed"
+    return f"{check} on {backend}, seed {seed}: {word}, {counts}, {done.seconds:.1f} s"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
-    parser.add_argument("--url", default="memory:conformance")
+    names = sorted({check for check, _ in CHECKS})
+    parser.add_argument("--check", action="append", choices=names, help="this one, or several")
+    parser.add_argument("--backend", action="append", choices=sorted(URLS), help="the same")
     parser.add_argument("--minutes", type=float, help="how long; without it, until interrupted")
+    parser.add_argument("--rounds", type=int, help="how many rounds at most")
     parser.add_argument("--seed", type=int, help="one round with this seed, not counted")
-    parser.add_argument("--kills", type=int, help="so many kills of SQLite writers, counted")
     given = parser.parse_args()
-    if given.kills is not None:
-        new = Row("kills", commit(), "sqlite", platform.python_version(), now())
-        done = kill(given.kills, secrets.randbelow(2**32) if given.seed is None else given.seed)
-        row = add(done, new)
-        print(f"{said(done)}; {row.rounds:,} kills, {row.passed:,} acknowledged operations")
-        return 0 if done.conformant else 1
+    chosen = [
+        (check, backend)
+        for check, backend in CHECKS
+        if check in (given.check or names) and backend in (given.backend or URLS)
+    ]
+    if not chosen or (given.seed is not None and len(chosen) > 1):
+        parser.error("no such check on such a backend" if not chosen else "name one to play again")
     if given.seed is not None:
-        done = once(given.url, given.seed)
-        print(said(done))
-        return 0 if done.conformant else 1
+        check, backend = chosen[0]
+        done = CHECKS[check, backend](backend, given.seed)
+        print(said(check, backend, given.seed, done))
+        return 0 if done.sound else 1
     try:
-        return 0 if repeat(given.url, given.minutes) else 1
+        return 0 if repeat(chosen, given.minutes, given.rounds) else 1
     except KeyboardInterrupt:
         print(f"\ninterrupted; {TALLY.relative_to(ROOT)} holds what was finished")
         return 130

@@ -300,6 +300,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sqlite_kill")
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the counts and faults as JSON")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     total: Counter[str] = Counter()
@@ -318,7 +319,10 @@ def main() -> int:
             total["acknowledged"] += told.count
     if total["acknowledged"] < LEAST_ACKNOWLEDGED * total["kills"]:
         faults.append("too little was acknowledged between the kills to prove anything")
-    print(json.dumps({**total, "seed": options.seed, "faults": faults}))
+    told_all = json.dumps({**total, "seed": options.seed, "faults": faults})
+    print(told_all)
+    if options.json is not None:
+        options.json.write_text(told_all, "utf-8")
     return 1 if faults else 0
 
 

@@ -1,0 +1,180 @@
+"""The tally of proofs, docs/proof.json, and docs/proof.md, the page that is made of it.
+
+A row stands for one check, backend, commit and Python. Its first round had the seed ``seed``, each
+further one the seed plus the rounds before it, so each can be played again. (The first row of all
+was written before seeds were kept: there it is null.) Every figure that this project claims of many
+rounds comes from here: ``python -m tests.tally --check`` exits with 1 if the page says otherwise.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent.parent / "docs"
+TALLY = DOCS / "proof.json"
+
+MEANINGS = {
+    "suite": ("the whole suite, in random order", "runs", "checks that passed"),
+    "quick": ("the quick profile, in random order", "runs", "checks that passed"),
+    "random": ("sequences at random against the oracle", "runs", "checks that passed"),
+    "histories": (
+        "tasks and processes at once, every call recorded and checked",
+        "runs",
+        "operations that fit",
+    ),
+    "kills": (
+        "SIGKILL of a writing process at any moment",
+        "kills",
+        "acknowledged operations found again",
+    ),
+    "server kills": (
+        "SIGKILL of the server at any moment",
+        "kills",
+        "acknowledged operations found again",
+    ),
+}
+"""What a check is, what a round of it is called, and what ``passed`` counts."""
+
+
+@dataclass
+class Row:
+    """What came of all rounds of one check on one backend, at one commit with one Python."""
+
+    check: str
+    backend: str
+    commit: str
+    python: str
+    seed: int | None
+    first: str
+    last: str = ""
+    rounds: int = 0
+    passed: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    failing_seeds: list[int] = field(default_factory=list[int])
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        return self.check, self.backend, self.commit, self.python
+
+    @property
+    def next_seed(self) -> int:
+        return (self.seed or 0) + self.rounds
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round came to. ``count`` is more than 1 where a round is a series, as of kills."""
+
+    passed: int
+    failed: int
+    seconds: float
+    sound: bool
+    count: int = 1
+
+
+def read(tally: Path = TALLY) -> list[Row]:
+    held: list[dict[str, Any]] = json.loads(tally.read_text("utf-8")) if tally.exists() else []
+    return [Row(**row) for row in held]
+
+
+def row_for(new: Row, rows: Iterable[Row]) -> Row:
+    """The row of this identity that is there, or ``new``."""
+    return next((row for row in rows if row.identity == new.identity), new)
+
+
+def add(done: Round, new: Row, tally: Path = TALLY) -> Row:
+    """Count a round in the row of this identity; each file is replaced in one step."""
+    rows = read(tally)
+    row = row_for(new, rows)
+    if row is new:
+        rows.append(row)
+    if not done.sound:
+        row.failing_seeds.append(row.next_seed)
+    row.last = now()
+    row.rounds += done.count
+    row.passed += done.passed
+    row.failed += done.failed
+    row.seconds = round(row.seconds + done.seconds, 1)
+    _replace(tally, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    _replace(tally.with_suffix(".md"), page(rows))
+    return row
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(text, "utf-8")
+    part.replace(path)
+
+
+def page(rows: Iterable[Row]) -> str:
+    """docs/proof.md."""
+    by_check: dict[str, list[Row]] = {}
+    for row in rows:
+        by_check.setdefault(row.check, []).append(row)
+    parts = [_HEAD]
+    for check in [name for name in MEANINGS if name in by_check]:
+        what, rounds, passed = MEANINGS[check]
+        parts += [
+            f"## {check.capitalize()}: {what}",
+            "",
+            f"| backend | {rounds} | {passed} | failed | minutes | commit | Python | last on |",
+            "| --- | ---: | ---: | ---: | ---: | --- | --- | --- |",
+        ]
+        ordered = sorted(by_check[check], key=lambda row: row.last)
+        parts += [_line(row) for row in sorted(ordered, key=lambda row: row.backend)]
+        parts += ["", *_failures(ordered)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+_HEAD = """\
+# Proof
+
+What was run over and over, and what came of it. This page is made of [proof.json](proof.json), to
+which `make prove` adds; nothing here is written by hand. A commit with a `+` had changes beside it.
+Rows of older commits stay: they say what was found then, failures too.
+"""
+
+
+def _line(row: Row) -> str:
+    figures = f"{row.rounds:,} | {row.passed:,} | {row.failed:,} | {row.seconds / 60:.0f}"
+    day = row.last.partition("T")[0]
+    return f"| {row.backend} | {figures} | `{row.commit}` | {row.python} | {day} |"
+
+
+def _failures(rows: Iterable[Row]) -> list[str]:
+    lines = [
+        f"- {row.backend} at `{row.commit}` with the seeds "
+        f"{', '.join(str(seed) for seed in row.failing_seeds)}"
+        for row in rows
+        if row.failing_seeds
+    ]
+    return ["Not sound:", "", *lines, ""] if lines else []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.tally", description=__doc__)
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--write", action="store_true", help="write docs/proof.md")
+    choice.add_argument("--check", action="store_true", help="is it what the tally says?")
+    path, text = TALLY.with_suffix(".md"), page(read())
+    if parser.parse_args().write:
+        _replace(path, text)
+        return 0
+    if path.exists() and path.read_text("utf-8") == text:
+        return 0
+    print("docs/proof.md is out of date: python -m tests.tally --write", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
