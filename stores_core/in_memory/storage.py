@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from stores_core.in_memory.catalog import Catalog
+from stores_core.catalog import Catalog
 from stores_core.in_memory.embedding import Vectors
 from stores_core.in_memory.logs import Logs, View
 from stores_core.in_memory.notes import Namespace
