@@ -11,10 +11,10 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-.PHONY: help demo test probes check format conform contract bench prove soak clean
+.PHONY: help demo test probes check format conform contract kill-matrix bench prove soak clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
 demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; then a verdict
 	$(PY) examples/demo.py
@@ -44,6 +44,11 @@ conform: $(STAMP)  ## the suite on one backend: make conform BACKEND=memory:conf
 
 contract: $(STAMP)  ## write docs/contract.md anew from the docstrings
 	$(PY) -m conformance_tests.contract --write
+
+kill-matrix: $(STAMP)  ## the suite against every broken store, into docs/kill-matrix.md
+	$(PY) -m conformance_tests.broken --jobs 2 --first --write docs/kill-matrix.json
+	$(PY) -m conformance_tests.broken --jobs 2 --named --write docs/kill-matrix.json \
+		--url 'sqlite:{folder}/{name}.db?durability=client'
 
 bench: $(STAMP)  ## what the operations cost
 	$(PY) -m benchmarks

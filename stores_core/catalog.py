@@ -54,6 +54,12 @@ class Catalog:
             if not order:
                 del self._filtered[value]
 
+    def __contains__(self, id: str) -> bool:
+        return id in self._entries
+
+    def count(self) -> int:
+        return len(self._entries)
+
     def position(self, id: str) -> str:
         """The position behind an id that is there."""
         return _position_of(self._entries[id][0])

@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from stores_core.errors import CorruptRecordError, InvalidRequestError
 from stores_core.runs import Compaction, Event, Message, Signal, ToolCall, TurnResult
-from stores_core.shape import Shape, Value, path_of, replaced, wire_name
+from stores_core.shape import Shape, Value, kept_text, path_of, replaced, wire_name
 from stores_core.tool_results import ToolResult
 from stores_core.values import check_json, find_surrogate, utc
 
@@ -39,7 +39,7 @@ _AS_IT_IS, _RENAME, _TO_UTC = 0, 1, 2
 
 def encode(value: Value) -> bytes:
     """The JSON text of a value, UTF-8. Values in a request from the front carry theirs already."""
-    ready: bytes | None = getattr(value, "_encoded", None)
+    ready = kept_text(value)
     return _encoded(value, _renames(value)) if ready is None else ready
 
 

@@ -84,6 +84,20 @@ class Value(Shape):
     __slots__ = ("_encoded",)
 
 
+_KEPT: Any = Value.__dict__["_encoded"]
+
+
+def kept_text(value: Value) -> bytes | None:
+    """The text that :func:`replaced` was given for this very object, if any.
+
+    Read from the slot itself: callers may name a further field as they like, so too like the slot.
+    """
+    try:
+        return _KEPT.__get__(value)
+    except AttributeError:
+        return None
+
+
 class Request(Shape):
     """What an operation takes.
 

@@ -9,6 +9,9 @@ from stores_core.runs import Event, Message
 from stores_core.tool_results import ToolResult
 from stores_core.values import MAX_DEPTH
 
+_OURS: dict[str, Any] = {"_encoded": 1, "self": 2, "cls": 3, "model_extra": 4, "__dict__": 5}
+"""Further fields that bear the names of what code like ours uses inside."""
+
 _MOMENT = datetime(2024, 2, 29, 23, 59, 58, 123456, tzinfo=UTC)
 
 
@@ -93,6 +96,7 @@ events = [
     _event("given-nulls", kind="error", step=None, text=None, error=None, result=None, signal=None),
     _event("other-spelling", kind="x", toolCall={"id": 1}, toolResult=[], **{"tool-call": 2}),
     _event("further-fields", kind="x", at="2024-01-01", values=[s.value for s in json_values[:14]]),
+    _event("names-of-ours", kind="x", **_OURS),
 ]
 """Events that come back equal."""
 
@@ -121,6 +125,8 @@ tool_results = [
     ),
     _result("other-spelling", content=[], structuredContent=1, isError="maybe", _meta="kept apart"),
     _result("further-fields", content=[], **{f"x-{s.name}": s.value for s in json_values[:14]}),
+    _result("names-of-ours", content=[{"type": "text", "text": "a"}], **_OURS),
+    _result("structure-and-names-of-ours", structured_content={"a": 1}, **_OURS),
 ]
 """Tool results that come back equal."""
 

@@ -11,6 +11,7 @@ from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
 from conformance_tests.suite.steps import (
     CONFLICT,
+    SPOKEN,
     UNKNOWN,
     UNTOUCHED,
     WRITTEN,
@@ -71,6 +72,17 @@ async def test_order_owes_nothing_to_the_clock(lab: Lab, seconds: int) -> None:
         f"{n} {x}" for n in range(12) for x in "ab"
     ]
     assert_same(list(run.events), deltas(12), "events")
+
+
+@proves("RUN-A1", "RUN-A3", needs=("runs",), look_at="whether messages are sorted by timestamp")
+async def test_order_owes_nothing_to_the_timestamps(lab: Lab) -> None:
+    moments = [SPOKEN + timedelta(seconds=n) for n in (2, 0, 1, -1, 3, -2)]
+    messages = [
+        Message(role="user", text=str(n), timestamp=moment) for n, moment in enumerate(moments)
+    ]
+    run_id = await start_run(lab, messages[:4])
+    await lab.backend.runs.append_messages(run_id=run_id, messages=messages[4:])
+    await assert_holds(lab.reader, run_id, messages, page=2)
 
 
 @proves("RUN-A1", "RUN-A4", needs=("runs",), look_at="whether entries are told apart by content")
@@ -267,6 +279,21 @@ async def test_the_answer_counts_both_logs_after_the_append(lab: Lab) -> None:
 # Expected counts
 
 
+@proves(
+    "ALL-6", "RUN-A5", needs=("runs",), look_at="whether a read answers from what was read before"
+)
+async def test_every_read_follows_every_append(lab: Lab) -> None:
+    run_id = await start_run(lab)
+    for n in range(3):
+        await assert_holds(lab.reader, run_id, turn(n), deltas(2 * n))
+        await lab.backend.runs.append_events(run_id=run_id, events=deltas(1, first=2 * n))
+        await assert_holds(lab.reader, run_id, turn(n), deltas(2 * n + 1))
+        await lab.reader.runs.append_messages(
+            run_id=run_id, messages=turn(1, first=n), events=deltas(1, first=2 * n + 1)
+        )
+        await assert_holds(lab.backend, run_id, turn(n + 1), deltas(2 * n + 2))
+
+
 @proves("RUN-A6", needs=("runs",), look_at="which log expected_count is compared with")
 async def test_expected_count_speaks_of_the_log_that_the_operation_is_for(lab: Lab) -> None:
     run_id = await start_run(lab, turn(3), deltas(5))
@@ -352,15 +379,20 @@ async def test_an_expected_count_that_is_no_count_is_refused(
 async def test_an_empty_batch_changes_nothing_and_still_counts(lab: Lab, length: int) -> None:
     run_id = await start_run(lab, turn(length), deltas(length * 2))
     before = await header(lab.reader, run_id)
-    for expected in (None, length):
+    for expected in (None, length, length + 1):
         answer = await lab.backend.runs.append_messages(
-            run_id=run_id, messages=[], events=[], expected_count=expected
+            run_id=run_id,
+            messages=[],
+            events=[],
+            expected_count=expected,
+            expected_events=expected,
         )
-        assert said(answer) == UNTOUCHED
-        assert (answer.message_count, answer.event_count) == (length, length * 2)
-    also = await lab.backend.runs.append_events(run_id=run_id, events=[])
-    assert said(also) == UNTOUCHED
-    assert (also.message_count, also.event_count) == (length, length * 2)
+        also = await lab.backend.runs.append_events(
+            run_id=run_id, events=[], expected_count=expected, expected_messages=expected
+        )
+        for told in (answer, also):
+            assert said(told) == UNTOUCHED
+            assert (told.message_count, told.event_count) == (length, length * 2)
     assert_same(await header(lab.reader, run_id), before, "the header after empty batches")
     await assert_holds(lab.reader, run_id, turn(length), deltas(length * 2))
 

@@ -108,6 +108,10 @@ async def test_updated_before_keeps_the_runs_that_were_idle_since(lab: Lab) -> N
         assert ids(await walk(client, page, labels=label, updated_before=moment)) == [idle]
         every = await walk(client, page, labels=label, updated_before=clock.now + timedelta(1))
         assert set(ids(every)) == {idle, busy, labelled, late}
+    last = (await header(client, idle)).updated_at  # not before itself, but before what follows
+    assert ids(await walk(client, 7, labels=label, updated_before=last)) == []
+    following = last + timedelta(microseconds=1)
+    assert ids(await walk(client, 7, labels=label, updated_before=following)) == [idle]
     zone = moment.astimezone(datetime.now().astimezone().tzinfo)
     assert ids(await walk(client, 7, labels=label, updated_before=zone)) == [idle]
 

@@ -249,7 +249,8 @@ async def test_idempotency_keys_that_look_alike_are_told_apart(lab: Lab) -> None
 async def test_tenants_that_look_alike_share_nothing(lab: Lab) -> None:
     scope = lab.new_id("tenant")
     tails = ["", "0", ":", "/x", "{}", "*", "%", " ", "\u00e9", "e\u0301", "\n", "\U0010ffff"]
-    names = [scope + tail for tail in tails] + [scope.upper(), long_id(scope, "é")]
+    names = [scope + tail for tail in tails] + [" " + scope, scope.upper(), long_id(scope, "é")]
+    names += [long_id(scope), long_id(scope)[:-1]]
     clients = {name: await lab.open(tenant=name) for name in names}
     for name, client in clients.items():
         assert (await client.runs.create_run(run_id="r", labels={"of": name})).created

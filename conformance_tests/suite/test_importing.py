@@ -30,6 +30,7 @@ from conformance_tests.suite.steps import (
     start_run,
     sweep_all,
     turn,
+    until_done,
     walk,
 )
 from stores_core import (
@@ -76,6 +77,29 @@ async def test_nothing_is_visible_before_its_run_is_imported(lab: Lab) -> None:
         assert answer.outcome is ImportOutcome.CREATED
         theirs = await load(source, run.info.id)
         assert_same(await load(target, run.info.id), theirs, f"run {run.info.id}")
+
+
+@proves("MOVE-2", "ALL-6", needs=MOVING, look_at="an import that claims first and fills later")
+async def test_a_reader_sees_a_run_whole_or_not_at_all_while_it_is_imported(lab: Lab) -> None:
+    source, target = await tenants(lab)
+    made = [await start_run(lab, turn(5), deltas(5), client=source) for _ in range(20)]
+    cargo = await take(source)
+    await bring(target, Cargo(logs=cargo.logs))
+
+    async def bring_runs() -> None:
+        async for run in by_turns(cargo.runs):
+            answer = await target.moving.import_run(run=run)
+            assert answer.outcome is ImportOutcome.CREATED
+
+    async def look() -> None:
+        for run_id in made:
+            answer = await target.runs.load_run(run_id=run_id)
+            if answer.run is not None:
+                counts = len(answer.run.messages), len(answer.run.events)
+                assert counts == (5, 5), "a run that is being imported is seen in part"
+        await asyncio.sleep(0)
+
+    assert await until_done(bring_runs(), look) > 1
 
 
 @proves("MOVE-2", needs=MOVING, look_at="whether an import looks for the logs that it refers to")

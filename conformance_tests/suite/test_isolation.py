@@ -2,7 +2,6 @@
 
 import secrets
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,8 @@ from stores_core.codec import canonical
 
 # What the operator's seam shows of other tenants is what it is there for.
 SEES_ALL_TENANTS = {"list_tenants"}
+
+MOST_PAGES = 10_000
 
 
 async def owner(lab: Lab) -> tuple[Backend, Names]:
@@ -223,37 +224,90 @@ async def test_each_tenant_may_have_an_embedder_of_its_own(lab: Lab) -> None:
         assert await recalled(client, "s", spell(1, 0)) == [("k", 1.0)]
 
 
-@proves("ALL-10", needs=("runs", "tenant", "admin"), look_at="how much erase_tenant erases")
-async def test_erasing_a_tenant_erases_that_tenant_alone(lab: Lab) -> None:
+@proves("ALL-10", needs=("runs", "tenant"), look_at='the tenant "", which is one of no other name')
+async def test_the_tenant_without_a_name_is_none_that_has_one(lab: Lab) -> None:
+    run_id = await steps.start_run(lab)
+    for name in ("default", "public", "None", "null", " ", "0", "*"):
+        client = await lab.open(tenant=name)
+        assert not (await client.runs.get_run(run_id=run_id)).found, f"{name!r} sees it"
+
+
+@proves(
+    "ALL-10",
+    needs=("runs", "memory", "tool_results", "tenant", "admin"),
+    look_at="how much erase_tenant erases",
+)
+async def test_erasing_a_tenant_erases_all_of_that_tenant_alone(lab: Lab) -> None:
     start = lab.new_id("tenant")
     names = [start, start + "x", start + "*", start[:-1]]
     clients = {name: await lab.open(tenant=name) for name in names}
-    for client in clients.values():
-        await client.runs.create_run(run_id="r")
+    for name, client in clients.items():
+        await client.runs.create_run(run_id="r", labels={"of": name})
+        await client.runs.append_events(run_id="r", events=[Event(kind="x")], idempotency_key="k")
+        await write(client, "s", "k", "needle")
+        await put(client, "f", text_result("x"), {"of": name})
+    await _is_one_storage(lab, start)
     operator = clients[start + "*"]
-    assert await _tenants(operator, start[:-1]) >= set(names) or _private(lab)
-    assert (await operator.admin.erase_tenant(tenant=start)).erased or _private(lab)
-    assert not (await clients[start].runs.get_run(run_id="r")).found
+    left = {name: await everything_of(client) for name, client in clients.items()}
+    assert sorted(names) == await _tenants(operator, start[:-1], 100)
+    assert (await operator.admin.erase_tenant(tenant=start)).erased
+    new = await lab.open(tenant=lab.new_id("tenant"))
+    assert await everything_of(clients[start]) == await everything_of(new)
     for name in names[1:]:
-        assert (await clients[name].runs.get_run(run_id="r")).found
+        assert await everything_of(clients[name]) == left[name]
     assert not (await operator.admin.erase_tenant(tenant=start)).erased
-    assert start not in await _tenants(operator, start[:-1])
+    assert sorted(names[1:]) == await _tenants(operator, start[:-1], 100)
+    assert (await clients[start].runs.create_run(run_id="r")).created
+    assert (await steps.header(clients[start], "r")).event_count == 0
 
 
-def _private(lab: Lab) -> bool:
-    """End the test: the clients turned out to have a storage each."""
+@proves("ALL-10", needs=("runs", "tenant", "admin"), look_at="whose data measure and verify count")
+async def test_what_one_tenant_writes_is_counted_for_no_other(lab: Lab) -> None:
+    ours = await lab.open(tenant=lab.new_id("tenant"))
+    theirs = await lab.open(tenant=lab.new_id("tenant"))
+    await steps.start_run(lab, steps.turn(2), client=ours)
+    held, checked = await steps.bytes_held(lab, ours), (await ours.admin.verify()).checked
+    await steps.start_run(lab, steps.turn(200, "w" * 500), client=theirs)
+    assert await steps.bytes_held(lab, ours) < held + 10_000, "another tenant's bytes are counted"
+    assert (await ours.admin.verify()).checked == checked, "another tenant's records are counted"
+
+
+@pytest.mark.parametrize("limit", [3, 1_000])
+@proves("ALL-10", needs=("runs", "tenant", "admin"), look_at="the order and pages of list_tenants")
+async def test_tenants_are_listed_in_code_point_order_by_any_page(lab: Lab, limit: int) -> None:
+    start = lab.new_id("tenant")
+    tails = ["", "!", "A", "B", "_", "a", "a b", "b", "é", "e\u0301", "\uffff", "😀"]
+    for n, tail in enumerate(tails):
+        client = await lab.open(tenant=start + tail)
+        if n % 3 == 0 or "memory" not in client.offered:
+            await client.runs.create_run(run_id="r")
+        elif n % 3 == 1 or "tool_results" not in client.offered:
+            await write(client, "s", "k")
+        else:
+            await put(client, "f", text_result("x"))
+    operator = await lab.open(tenant=start + "nothing")
+    await _is_one_storage(lab, start)
+    assert await _tenants(operator, start, limit) == sorted(start + tail for tail in tails)
+
+
+async def _is_one_storage(lab: Lab, tenant: str) -> None:
+    """End the test where clients have a storage each: this tenant holds a run."""
     if Capability.SHARED not in lab.backend.capabilities:
-        lab.not_applicable("without SHARED each client has a storage of its own")
-    return False
+        second = await lab.open(tenant=tenant)
+        if not (await second.runs.get_run(run_id="r")).found:
+            lab.not_applicable("without SHARED each client has a storage of its own")
 
 
-async def _tenants(client: Backend, start: str) -> set[str]:
-    found: list[Any] = []
+async def _tenants(client: Backend, start: str, limit: int) -> list[str]:
+    """The tenants whose names start so, as they come."""
+    found: list[str] = []
     cursor = ""
-    while True:
-        page = await client.admin.list_tenants(cursor=cursor, limit=1_000)
+    for _ in range(MOST_PAGES):
+        page = await client.admin.list_tenants(cursor=cursor, limit=limit)
+        assert len(page.tenants) <= limit
         found += page.tenants
         cursor = page.next_cursor
         if not cursor:
             assert found == sorted(set(found)), "tenants come in code-point order, once each"
-            return {name for name in found if name.startswith(start)}
+            return [name for name in found if name.startswith(start)]
+    raise AssertionError("the listing of tenants never ends")

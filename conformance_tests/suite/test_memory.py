@@ -214,6 +214,7 @@ async def test_a_batch_of_notes_is_seen_whole_or_not_at_all(lab: Lab) -> None:
         for turn in range(rounds):
             items = [MemoryItem(key=f"k{n}", value=f"{by} {turn}") for n in range(width)]
             await lab.backend.memory.put_memories(items=items, namespace=space)
+            await asyncio.sleep(0)  # lets readers in where a put itself never waits
 
     async def read_rounds() -> None:
         for _ in range(2 * rounds):

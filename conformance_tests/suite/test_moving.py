@@ -55,6 +55,29 @@ async def test_export_import_and_export_again_give_equal_exports(lab: Lab, page:
     assert_same_cargo(await take(source, 7), cargo)
 
 
+@pytest.mark.parametrize("page", [1, 3, 1_000])
+@proves(
+    "MOVE-1",
+    needs=(*MOVING, "memory", "tool_results"),
+    look_at="what no export gives, so that two exports without it are equal",
+)
+async def test_an_export_holds_every_note_and_every_result(lab: Lab, page: int) -> None:
+    source, _ = await tenants(lab)
+    for n, namespace in enumerate(("", "a", "a:b", "z")):
+        for key in "abc"[: n + 1]:
+            note = MemoryItem(key=key, value="v")
+            await source.memory.put_memory(item=note, namespace=namespace)
+    for ref in "abcd":
+        await source.tool_results.put_tool_result(ref=ref, result=ToolResult())
+    cargo = await take(source, page)
+    notes = [(record.namespace, record.item.key) for record in cargo.memories]
+    held = {"": "a", "a": "ab", "a:b": "abc", "z": "abc"}
+    assert notes == [(namespace, key) for namespace, keys in held.items() for key in keys]
+    refs = [info.ref for info in (await source.tool_results.list_tool_results()).infos]
+    assert sorted(refs) == list("abcd")
+    assert [record.ref for record in cargo.results] == refs, "exported in listing order"
+
+
 @proves(
     "MOVE-1", needs=MOVING, look_at="whether an imported run is kept as one that was written here"
 )

@@ -147,7 +147,8 @@ async def test_pages_of_namespaces_miss_and_repeat_nothing_meanwhile(lab: Lab) -
         await write(lab.backend, prefix + tail, "k")
     page = await lab.reader.memory.list_namespaces(prefix=prefix, limit=2)
     assert list(page.namespaces) == [prefix + "b", prefix + "c"]
-    await write(lab.backend, prefix + "a", "k")
+    for tail in ("A", "a"):  # two come and one goes before the cursor, or an offset would fit
+        await write(lab.backend, prefix + tail, "k")
     await lab.backend.memory.clear_namespace(namespace=prefix + "c")
     await lab.backend.memory.clear_namespace(namespace=prefix + "d")
     rest = await lab.reader.memory.list_namespaces(prefix=prefix, limit=10, cursor=page.next_cursor)

@@ -178,18 +178,26 @@ async def test_the_reply_of_a_cancelled_call_never_reaches_another_caller(lab: L
 @proves("ALL-9", needs=("memory", "tool_results"), look_at="what a cancelled put leaves behind")
 async def test_cancelled_puts_leave_the_old_or_the_new_whole(lab: Lab) -> None:
     space, ref = lab.new_id("notes"), lab.new_id("ref")
-    await write(lab.backend, space, "k", "0", {"n": 0})
-    await put(lab.backend, ref, text_result("0" * 90_000, further="0"))
-    for n in range(1, 30):
-        calls = [
+
+    def start(n: int) -> list[asyncio.Future[Any]]:
+        result = text_result(f"{n % 10}" * 90_000, further=f"{n % 10}")
+        return [
             asyncio.ensure_future(write(lab.backend, space, "k", f"{n}", {"n": n})),
-            asyncio.ensure_future(
-                put(lab.backend, ref, text_result(f"{n % 10}" * 90_000, further=f"{n % 10}"))
-            ),
+            asyncio.ensure_future(put(lab.backend, ref, result)),
             asyncio.ensure_future(write(lab.backend, space, f"new {n}", f"{n}", {"n": n})),
         ]
-        for _ in range(n % 6):
+
+    await asyncio.gather(*start(0))
+    begun = time.monotonic()
+    await asyncio.gather(*start(0))
+    took = time.monotonic() - begun
+    for n in range(1, 30 if lab.quick else 60):
+        calls = start(n)
+        # After some turns of the loop, or some part of the time that they take.
+        for _ in range(n // 2 % 6 if n % 2 else 0):
             await asyncio.sleep(0)
+        if n % 2 == 0:
+            await asyncio.sleep(took * (n % 24) / 20)
         for call in calls:
             call.cancel()
         await asyncio.wait(calls)

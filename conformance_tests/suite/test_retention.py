@@ -122,6 +122,31 @@ async def test_beyond_the_age_results_go_and_younger_ones_stay(lab: Lab) -> None
 
 @proves(
     "TOOL-5",
+    needs=(*RESULTS, "admin", "clock", "option:result_max_age"),
+    look_at="the budget of sweep, and the more that it answers",
+)
+async def test_a_sweep_keeps_to_its_budget_and_says_what_is_left(lab: Lab) -> None:
+    clock = StoppedClock()
+    client = await lab.open(tenant=lab.new_id("tenant"), clock=clock, result_max_age=60.0)
+    for n in range(7):
+        await put(client, f"r{n}", text_result("x"))
+        clock.move(1)
+    clock.move(600)
+    freed: list[int] = []
+    for _ in range(20):
+        answer = await client.admin.sweep(budget=2)
+        freed.append(sum(answer.freed.values()))
+        if not answer.more:
+            break
+    assert max(freed) <= 2, "a sweep freed more than its budget"
+    assert sum(freed) == 6
+    assert [info.ref for info in await walk(client, 10)] == ["r6"], "the newest one stays"
+    again = await client.admin.sweep()
+    assert (dict(again.freed), again.more) == ({}, False)
+
+
+@proves(
+    "TOOL-5",
     needs=("runs", "memory", *RESULTS, "clock", "option:result_max_age"),
     look_at="an expiry that reaches runs or notes",
 )

@@ -201,6 +201,7 @@ async def test_a_reader_sees_the_old_result_or_the_new_one_and_never_a_mix(lab: 
     async def replace(first: int) -> None:
         for n in range(first, first + rounds):
             await put(lab.backend, ref, version(n))
+            await asyncio.sleep(0)  # lets readers in where a put itself never waits
 
     async def read() -> None:
         for _ in range(rounds):

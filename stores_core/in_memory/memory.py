@@ -5,7 +5,6 @@ from itertools import islice
 
 from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector
 from stores_core.errors import EmbeddingMismatchError
-from stores_core.in_memory.notes import Namespace, Note, Place
 from stores_core.in_memory.reembedding import embed_into, without_vector
 from stores_core.in_memory.storage import Tenant
 from stores_core.limits import page_length
@@ -29,6 +28,7 @@ from stores_core.memory import (
     StoredMemory,
 )
 from stores_core.moving import EmbedderInfo
+from stores_core.notes import Namespace, Note, Place
 from stores_core.shape import WriteRequest
 from stores_core.values import filter_digest
 

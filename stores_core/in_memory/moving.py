@@ -5,7 +5,6 @@ import numpy as np
 from stores_core.codec import canonical, encode
 from stores_core.errors import InvalidRequestError
 from stores_core.in_memory.logs import View
-from stores_core.in_memory.notes import Namespace
 from stores_core.in_memory.runs import enter, header, remove
 from stores_core.in_memory.storage import StoredResult, StoredRun, Tenant
 from stores_core.in_memory.tool_results import enter as enter_result
@@ -33,6 +32,7 @@ from stores_core.moving import (
     RunRecord,
     ToolResultRecord,
 )
+from stores_core.notes import Namespace
 from stores_core.shape import replaced
 from stores_core.tool_text import join, split
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from stores_core.catalog import Catalog
 from stores_core.in_memory.embedding import Vectors
 from stores_core.in_memory.logs import Logs, View
-from stores_core.in_memory.notes import Namespace
 from stores_core.moving import KeyRecord
+from stores_core.notes import Namespace
 
 
 @dataclass(slots=True)

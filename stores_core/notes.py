@@ -1,4 +1,4 @@
-"""Notes of one namespace in memory, in the order of listings."""
+"""Notes of one namespace, held in memory in the order of listings."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping

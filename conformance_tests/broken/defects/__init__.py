@@ -1,0 +1,1 @@
+"""The defects, by what they spoil. Each module is found by being here."""
