@@ -20,9 +20,10 @@ demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; the
 	$(PY) examples/demo.py
 
 test: $(STAMP)  ## the conformance suite on every backend, then our own tests
-	$(PY) -m conformance_tests --url memory:conformance
-	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db
-	$(PY) -m pytest
+	$(PY) -m conformance_tests --url memory:conformance -n 2
+	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db -n 2
+	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
+	$(PY) -m pytest -n 2
 
 probes: $(STAMP)  ## other projects' own tests with our adapters in place
 	$(PY) -m pytest -m probe

@@ -40,20 +40,36 @@ class MeasureResponse(Response):
 
 
 class PlanMigrationRequest(Request):
-    pass
+    """``target`` names a revision of the stored format, an older one too; empty is the code's.
+
+    ``sql`` asks for the statements as well.
+    """
+
+    target: str = ""
+    sql: bool = False
 
 
 class PlanMigrationResponse(Response):
-    """What ``migrate`` would do, a sentence a step; empty when the storage is current."""
+    """What ``migrate`` would do, a sentence a step; empty when the storage is there already.
+
+    ``advice`` is what to see to before. ``sql`` is a script that does the same, if asked for, where
+    the stored format has such a thing.
+    """
 
     steps: _Strings = ()
+    advice: _Strings = ()
+    sql: str = ""
 
 
 class MigrateRequest(WriteRequest):
-    pass
+    """``target`` is that of the plan."""
+
+    target: str = ""
 
 
 class MigrateResponse(Response):
+    """The steps that this call took, in order; another client may have taken others."""
+
     applied: _Strings = ()
 
 
@@ -135,7 +151,7 @@ class Admin(Protocol):
         ...
 
     async def plan_migration(self, request: PlanMigrationRequest, /) -> PlanMigrationResponse:
-        """The steps from the stored format to the code's."""
+        """The steps from the stored format to the code's, or to another revision."""
         ...
 
     async def migrate(self, request: MigrateRequest, /) -> MigrateResponse:

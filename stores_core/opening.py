@@ -28,7 +28,11 @@ query parameter of the URL too.
 """
 
 _BUILT_IN: dict[str, Opener] = {"memory": open_memory}
-_OURS = {"sqlite": ("stores_sql.sqlite.backend:open_sqlite", "sql")}
+_OURS = {
+    "postgres": ("stores_sql.postgres.backend:open_postgres", "postgres"),
+    "postgresql": ("stores_sql.postgres.backend:open_postgres", "postgres"),
+    "sqlite": ("stores_sql.sqlite.backend:open_sqlite", "sql"),
+}
 """Schemes of other packages of this distribution: their entry point, which nobody else's may stand
 in for, and the extra that brings what they need."""
 

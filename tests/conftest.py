@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.postgres_server import postgres, postgres_url, shared_postgres_url
+
+__all__ = ["postgres", "postgres_url", "shared_postgres_url"]  # fixtures of all tests
+
 ROOT = Path(__file__).parent.parent
 
 Python = Callable[..., CompletedProcess[str]]

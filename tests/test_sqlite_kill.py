@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Python
-from tests.sqlite_kill import broken_batches
+from tests.killing import broken_batches
 
 
 @pytest.mark.timeout(300)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from benchmarks.contender import Entry
-from benchmarks.contenders import in_memory, sqlite
+from benchmarks.contenders import in_memory, postgres, sqlite
 
 BACKENDS: dict[str, Callable[[], list[Entry]]] = {
     "memory": in_memory.entries,
     "sqlite": sqlite.entries,
+    "postgres": postgres.entries,
 }

@@ -256,8 +256,14 @@ async def test_an_append_that_races_a_delete_comes_before_it_or_finds_nothing(
         gone.set()
         return deleted
 
-    *_, deleted = await asyncio.gather(
-        *(write(client, n) for n, client in enumerate(sides(lab, 8))), delete()
+    async def look() -> None:
+        while not gone.is_set():  # who is told that the run is gone may rely on it at once
+            if not (await lab.backend.runs.get_run(run_id=run_id)).found:
+                gone.set()
+            await asyncio.sleep(0)
+
+    *_, deleted, _ = await asyncio.gather(
+        *(write(client, n) for n, client in enumerate(sides(lab, 8))), delete(), look()
     )
     assert deleted, "the one delete of a run that was there found nothing"
     assert await is_gone(lab.reader, run_id), "a late append revived the run"

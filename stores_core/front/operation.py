@@ -92,6 +92,9 @@ class Bound(Generic[P, Req, Resp]):
                     call = Call(opened.name, front.kind, self._name, request, writes)
                     return await chain(opened.interceptors, call, sending.counted(handler))
                 return await handler(request)
+        except OutcomeUnknownError as error:
+            error.retry_with = error.retry_with or retry_with(request)
+            raise
         except StoreError:
             raise
         except Exception as error:

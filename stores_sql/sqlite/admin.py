@@ -34,7 +34,15 @@ from stores_sql.sqlite.storage import Tenant
 from stores_sql.sqlite.sweeping import sweep
 from stores_sql.sqlite.tenants import count_bytes, erase, list_tenants
 from stores_sql.sqlite.verifying import verify
-from stores_sql.sqlite.versions import FORMAT, State, migrate, plan, version_of
+from stores_sql.sqlite.versions import (
+    ADVICE,
+    CODE,
+    migrate,
+    plan,
+    revision_of,
+    sql,
+    state_of,
+)
 
 SWEPT_AT_ONCE = 1_000
 """A sweep writes in pieces of this size, so that others write between them."""
@@ -60,8 +68,12 @@ class SqliteAdmin:
 
     async def check(self, request: CheckRequest) -> CheckResponse:
         # Asked of the writer: these settings belong to a connection.
-        settings, found = await self._storage.maintain(
-            lambda connection: (_settings(connection), version_of(connection))
+        settings, found, state = await self._storage.maintain(
+            lambda connection: (
+                _settings(connection),
+                revision_of(connection),
+                state_of(connection),
+            )
         )
         warnings: list[str] = []
         safe = settings["synchronous"] in ("FULL", "EXTRA") and settings["journal_mode"] == "wal"
@@ -77,8 +89,8 @@ class SqliteAdmin:
                 "the files beside it"
             )
         return CheckResponse(
-            versions={"sqlite": sqlite3.sqlite_version, "format": f"{found} (code: {FORMAT})"},
-            schema_state=self._storage.state,
+            versions={"sqlite": sqlite3.sqlite_version, "format": f"{found} (code: {CODE})"},
+            schema_state=state,
             durability=Durability.DISK if safe else Durability.CLIENT,
             settings=settings,
             warnings=warnings,
@@ -89,12 +101,15 @@ class SqliteAdmin:
         return MeasureResponse(bytes=size, entries_read=self._runs.entries_read)
 
     async def plan_migration(self, request: PlanMigrationRequest) -> PlanMigrationResponse:
-        found = await self._storage.examine(version_of)
-        return PlanMigrationResponse(steps=plan(found))
+        steps = plan(await self._storage.examine(revision_of), request.target)
+        return PlanMigrationResponse(
+            steps=[step.sentence for step in steps],
+            advice=ADVICE if steps else (),
+            sql=sql(steps) if request.sql else "",
+        )
 
     async def migrate(self, request: MigrateRequest) -> MigrateResponse:
-        applied = await self._storage.maintain(migrate)
-        self._storage.state = State.CURRENT
+        applied = await self._storage.maintain(partial(migrate, target=request.target))
         return MigrateResponse(applied=applied)
 
     async def sweep(self, request: SweepRequest) -> SweepResponse:

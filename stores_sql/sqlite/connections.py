@@ -7,10 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 from stores_core.errors import InvalidRequestError
+from stores_sql.migrations.revision import Revision, State
 from stores_sql.sqlite.failures import code_of, not_applied
 from stores_sql.sqlite.locking import LockFile
 from stores_sql.sqlite.statements import Connection
-from stores_sql.sqlite.versions import State, create, refusal, state_of, version_of
+from stores_sql.sqlite.versions import create, refusal, revision_of, state_of
 
 PAGE_BYTES = 8192
 """Entries are some kilobytes each: on pages of this size less room is left over than on 4 KiB."""
@@ -96,7 +97,7 @@ def prepare(path: Path, lock: LockFile, busy_timeout: float) -> State:
                 return _prepared(connection)
         except sqlite3.Error as error:
             if code_of(error) == sqlite3.SQLITE_NOTADB:
-                raise refusal(State.FOREIGN, 0) from error
+                raise refusal(State.FOREIGN, Revision(0, 0)) from error
             raise not_applied(error) from error
 
 
@@ -110,7 +111,7 @@ def _prepared(connection: Connection) -> State:
         connection.execute("COMMIT")
         return State.CURRENT
     if state in (State.FOREIGN, State.AHEAD):
-        raise refusal(state, version_of(connection))
+        raise refusal(state, revision_of(connection))
     connection.execute("PRAGMA journal_mode = WAL")
     return state
 

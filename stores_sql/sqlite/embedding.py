@@ -15,8 +15,9 @@ from stores_core.embedding import Vector
 from stores_core.errors import CorruptRecordError, EmbeddingMismatchError
 from stores_core.moving import EmbedderInfo
 from stores_core.ranking import VectorTable
+from stores_sql.parameters import given
 from stores_sql.sqlite.notes import Namespace
-from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.sqlite.statements import Connection, Statement, inserting
 from stores_sql.sqlite.tables import embedders, namespaces, notes, tenants, vectors
 
 MATRIX_BYTES = 256 * 1024 * 1024

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from sqlalchemy import delete, func, insert, null, select, update
 
 from stores_core.ranges import MAX_RANGES, join
-from stores_sql.sqlite.statements import Connection, Statement, fixed, given, inserting
+from stores_sql.parameters import fixed, given
+from stores_sql.sqlite.statements import Connection, Statement, inserting
 from stores_sql.sqlite.tables import ENTRY_SPAN, OPEN, entries, logs, run_ranges
 
 FREED_AT_ONCE = 1_000

@@ -30,6 +30,7 @@ from stores_core.memory import (
 from stores_core.moving import EmbedderInfo
 from stores_core.shape import WriteRequest
 from stores_core.values import filter_digest, micros
+from stores_sql.parameters import given
 from stores_sql.sqlite.embedding import (
     Matrices,
     check_embedder,
@@ -55,7 +56,7 @@ from stores_sql.sqlite.notes import (
     version_floor,
 )
 from stores_sql.sqlite.reembedding import Placed, embed_into, lacking_in
-from stores_sql.sqlite.statements import Connection, Statement, given
+from stores_sql.sqlite.statements import Connection, Statement
 from stores_sql.sqlite.storage import Tenant
 from stores_sql.sqlite.tables import namespaces
 

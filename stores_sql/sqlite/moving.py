@@ -32,8 +32,10 @@ from stores_core.moving import (
     ToolResultRecord,
 )
 from stores_core.values import from_micros, micros
+from stores_sql.catalog import page, place_of, position_of
+from stores_sql.headers import NewRun, StoredRun, header
+from stores_sql.parameters import fixed, given
 from stores_sql.sqlite import tool_results
-from stores_sql.sqlite.catalog import page, place_of, position_of
 from stores_sql.sqlite.embedding import (
     active,
     enter_embedder,
@@ -55,18 +57,17 @@ from stores_sql.sqlite.notes import (
     version_floor,
 )
 from stores_sql.sqlite.run_rows import (
-    NewRun,
-    StoredRun,
     enter,
+    events_of,
     grow,
-    header,
     keep_keys,
     keys_of,
+    messages_of,
     take_away,
 )
 from stores_sql.sqlite.run_rows import find as find_run
 from stores_sql.sqlite.runs import ALL_RUNS
-from stores_sql.sqlite.statements import Connection, Statement, fixed, given
+from stores_sql.sqlite.statements import Connection, Statement
 from stores_sql.sqlite.storage import Tenant, raise_version_floor
 from stores_sql.sqlite.tables import ENTRY_SPAN, EVENTS, MESSAGES, entries, logs, run_ranges
 
@@ -216,8 +217,8 @@ def _record(connection: Connection, tenant: int, run: StoredRun) -> RunRecord:
     return RunRecord(
         info=header(run),
         keys=tuple(keys_of(connection, run.number)),
-        messages=_ranges(connection, run.messages(tenant)),
-        events=_ranges(connection, run.events(tenant)),
+        messages=_ranges(connection, messages_of(run, tenant)),
+        events=_ranges(connection, events_of(run, tenant)),
     )
 
 

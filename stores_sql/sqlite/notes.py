@@ -11,7 +11,8 @@ from stores_core.errors import CorruptRecordError
 from stores_core.memory import StoredMemory
 from stores_core.shape import EPOCH, replaced
 from stores_core.values import filter_digests, from_micros
-from stores_sql.sqlite.statements import Connection, Statement, fixed, given, inserting
+from stores_sql.parameters import fixed, given
+from stores_sql.sqlite.statements import Connection, Statement, inserting
 from stores_sql.sqlite.storage import raise_version_floor
 from stores_sql.sqlite.tables import namespaces, note_filters, notes, tenants, vectors
 

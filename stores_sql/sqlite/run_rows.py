@@ -1,26 +1,17 @@
 """Rows of runs: reading a header, entering a run and taking it away, its keys."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from sqlalchemy import delete, select, update
 
-from stores_core.errors import CorruptRecordError
 from stores_core.keys import KEYS_KEPT
 from stores_core.moving import KeyRecord
-from stores_core.runs import RunInfo
-from stores_core.shape import EPOCH, replaced
-from stores_core.values import from_micros
-from stores_sql.sqlite.catalog import (
-    Place,
-    decode_labels,
-    encode_labels,
-    enter_labels,
-    remove_labels,
-)
+from stores_sql.catalog import encode_labels
+from stores_sql.headers import NewRun, StoredRun, key_record
+from stores_sql.parameters import given
+from stores_sql.sqlite.catalog import enter_labels, remove_labels
 from stores_sql.sqlite.logs import View, leave
-from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.sqlite.statements import Connection, Statement, inserting
 from stores_sql.sqlite.tables import EVENTS, MESSAGES, RUNS, run_keys, runs
 
 HEADER = [column for column in runs.columns if column.name != "tenant"]
@@ -61,80 +52,17 @@ _INSERT_KEY = inserting(run_keys)
 _DELETE_KEYS = Statement(delete(run_keys).where(run_keys.c.run == given("run")))
 
 
-class StoredRun(NamedTuple):
-    """A run's row, without its tenant; the columns are those of the table."""
-
-    number: int
-    id: str
-    age: int
-    updated: int
-    parent: str
-    fork_point: int
-    message_count: int
-    message_log: int
-    message_start: int
-    event_count: int
-    event_log: int
-    event_start: int
-    key_count: int
-    imported: int
-    labels: bytes
-
-    @property
-    def place(self) -> Place:
-        return self.age, self.id
-
-    def named(self) -> dict[str, str]:
-        """The labels."""
-        try:
-            return decode_labels(self.labels)
-        except ValueError as error:
-            raise CorruptRecordError(store="runs", id=self.id) from error
-
-    def messages(self, tenant: int) -> View:
-        return View(
-            tenant, self.number, MESSAGES, self.message_count, self.message_log, self.message_start
-        )
-
-    def events(self, tenant: int) -> View:
-        return View(tenant, self.number, EVENTS, self.event_count, self.event_log, self.event_start)
+def messages_of(run: StoredRun, tenant: int) -> View:
+    return View(tenant, run.number, MESSAGES, run.message_count, run.message_log, run.message_start)
 
 
-_NO_RUN = RunInfo(id="-", created_at=EPOCH, updated_at=EPOCH)
-
-
-def header(run: StoredRun) -> RunInfo:
-    """The run's header, as it is handed out."""
-    # Not checked again: a listing would spend most of its time on that.
-    fields = {
-        "id": run.id,
-        "parent_id": run.parent,
-        "fork_point": run.fork_point,
-        "created_at": from_micros(-run.age),
-        "updated_at": from_micros(run.updated),
-        "labels": run.named(),
-        "message_count": run.message_count,
-        "event_count": run.event_count,
-    }
-    return replaced(_NO_RUN, fields)
+def events_of(run: StoredRun, tenant: int) -> View:
+    return View(tenant, run.number, EVENTS, run.event_count, run.event_log, run.event_start)
 
 
 def find(connection: Connection, tenant: int, run_id: str) -> StoredRun | None:
     row = _FIND.one(connection, tenant=tenant, id=run_id)
     return None if row is None else StoredRun._make(row)
-
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """What a run starts with, beside its entries. Times are in microseconds."""
-
-    id: str
-    created: int
-    updated: int
-    labels: Mapping[str, str]
-    parent: str = ""
-    fork_point: int = 0
-    imported: bool = False
 
 
 def enter(connection: Connection, tenant: int, new: NewRun, counts: tuple[int, int]) -> int:
@@ -193,12 +121,12 @@ def take_away(connection: Connection, tenant: int, run: StoredRun) -> list[int]:
 def known_key(connection: Connection, run: int, key: str) -> KeyRecord | None:
     """What this key stood for, if it is one of the run's latest."""
     row = _KEY.one(connection, run=run, key=key)
-    return None if row is None else _key_record(key, *row)
+    return None if row is None else key_record(key, *row)
 
 
 def keys_of(connection: Connection, run: int) -> list[KeyRecord]:
     """The live keys, oldest first."""
-    return [_key_record(*row) for row in _KEYS.all(connection, run=run)]
+    return [key_record(*row) for row in _KEYS.all(connection, run=run)]
 
 
 def keep_keys(connection: Connection, run: int, key_count: int, keys: Iterable[KeyRecord]) -> int:
@@ -214,7 +142,3 @@ def keep_keys(connection: Connection, run: int, key_count: int, keys: Iterable[K
         )  # fmt: skip
         key_count += 1
     return key_count
-
-
-def _key_record(key: str, digest: str, message_count: int, event_count: int) -> KeyRecord:
-    return KeyRecord(key=key, digest=digest, message_count=message_count, event_count=event_count)

@@ -37,22 +37,24 @@ from stores_core.runs import (
     UpdateRunResponse,
 )
 from stores_core.values import merge_labels, micros
-from stores_sql.sqlite.catalog import count_label, page, place_of
+from stores_sql.catalog import page, place_of
+from stores_sql.headers import NewRun, StoredRun, counted, header
+from stores_sql.parameters import EMPTY, given
+from stores_sql.sqlite.catalog import count_label
 from stores_sql.sqlite.logs import free
 from stores_sql.sqlite.run_rows import (
     HEADER,
-    NewRun,
-    StoredRun,
     enter,
+    events_of,
     find,
     grow,
-    header,
     keep_keys,
     known_key,
+    messages_of,
     relabel,
     take_away,
 )
-from stores_sql.sqlite.statements import EMPTY, Connection, Row, Statement, given
+from stores_sql.sqlite.statements import Connection, Row, Statement
 from stores_sql.sqlite.storage import Tenant
 from stores_sql.sqlite.tables import RUNS, labels, runs
 
@@ -138,7 +140,7 @@ class SqliteRunStore:
         events = [encode(event) for event in request.events]
         if not messages and not events:
             return await self._tenant.read(
-                lambda connection, tenant: _counts(answer, find(connection, tenant, request.run_id))
+                lambda connection, tenant: counted(answer, find(connection, tenant, request.run_id))
             )
         return await self._tenant.write(
             lambda connection, tenant: _append(
@@ -152,8 +154,8 @@ class SqliteRunStore:
             if run is None:
                 return LoadRunResponse(found=False), 1
             starts = load_starts(request, run.message_count, run.event_count)
-            messages = run.messages(tenant).read(connection, starts[0], run.message_count)
-            events = run.events(tenant).read(connection, starts[1], run.event_count)
+            messages = messages_of(run, tenant).read(connection, starts[0], run.message_count)
+            events = events_of(run, tenant).read(connection, starts[1], run.event_count)
             check_load(map(len, messages + events))
             loaded = Run(
                 **header(run).__dict__,
@@ -241,18 +243,13 @@ class SqliteRunStore:
     async def delete_run(self, request: DeleteRunRequest) -> DeleteRunResponse:
         def work(connection: Connection, tenant: int) -> DeleteRunResponse:
             run = find(connection, tenant, request.run_id)
-            if run and not has_lengths(run, request.expected_messages, request.expected_events):
+            if run and not run.has_lengths(request.expected_messages, request.expected_events):
                 return DeleteRunResponse(deleted=False, conflict=True)
             if run is not None:
                 free(connection, take_away(connection, tenant, run))
             return DeleteRunResponse(deleted=run is not None)
 
         return await self._tenant.write(work)
-
-
-def has_lengths(run: StoredRun, messages: int | None, events: int | None) -> bool:
-    """Whether the logs have the lengths expected of them; None expects nothing."""
-    return messages in (None, run.message_count) and events in (None, run.event_count)
 
 
 def _append(
@@ -271,12 +268,12 @@ def _append(
     if known is not None:
         return repeated(answer, known, request.digest)
     if isinstance(request, AppendMessagesRequest):
-        fits = has_lengths(run, request.expected_count, request.expected_events)
+        fits = run.has_lengths(request.expected_count, request.expected_events)
     else:
-        fits = has_lengths(run, request.expected_messages, request.expected_count)
+        fits = run.has_lengths(request.expected_messages, request.expected_count)
     if not fits:
-        return _counts(answer, run, conflict=True)
-    message_view, event_view = run.messages(tenant), run.events(tenant)
+        return counted(answer, run, conflict=True)
+    message_view, event_view = messages_of(run, tenant), events_of(run, tenant)
     message_view.append(connection, messages)
     event_view.append(connection, events)
     counts = message_view.count, event_view.count
@@ -293,17 +290,6 @@ def _append(
     return answer(found=True, applied=True, message_count=counts[0], event_count=counts[1])
 
 
-def _counts(answer: type[A], run: StoredRun | None, *, conflict: bool = False) -> A:
-    if run is None:
-        return answer(found=False)
-    return answer(
-        found=True,
-        conflict=conflict,
-        message_count=run.message_count,
-        event_count=run.event_count,
-    )
-
-
 def _read_page(
     connection: Connection,
     tenant: int,
@@ -314,7 +300,7 @@ def _read_page(
     run = find(connection, tenant, request.run_id)
     if run is None:
         return None
-    view = run.messages(tenant) if log == "messages" else run.events(tenant)
+    view = messages_of(run, tenant) if log == "messages" else events_of(run, tenant)
     check_start(request.start, view.count)
     texts = view.read(connection, request.start, min(view.count, request.start + request.limit))
     return texts[: page_length(map(len, texts))], view.count
@@ -342,7 +328,7 @@ def _fork(connection: Connection, tenant: int, request: ForkRunRequest) -> ForkR
         fork_point=count,
     )
     number = enter(connection, tenant, new, (count, event_count))
-    messages, events = source.messages(tenant), source.events(tenant)
+    messages, events = messages_of(source, tenant), events_of(source, tenant)
     messages.fork(connection, number, count)
     if event_count:
         events.fork(connection, number, event_count)

@@ -7,28 +7,16 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ClauseElement, Table, bindparam, insert, literal_column
+from sqlalchemy import ClauseElement, Table, insert
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.sql.elements import BindParameter, ColumnElement
+from sqlalchemy.sql.elements import BindParameter
+
+from stores_sql.parameters import check_constants
 
 Connection = sqlite3.Connection
 Row = tuple[Any, ...]
 
 _DIALECT = sqlite.dialect(paramstyle="qmark")
-
-
-def given(name: str) -> BindParameter[Any]:
-    """A parameter that has its value when the statement runs."""
-    return bindparam(name, required=True)
-
-
-def fixed(value: int) -> ColumnElement[int]:
-    """A number that is part of the statement's text."""
-    return literal_column(str(int(value)))
-
-
-EMPTY: ColumnElement[str] = literal_column("''")
-"""The empty string, as part of a statement's text."""
 
 
 class Statement:
@@ -38,12 +26,7 @@ class Statement:
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         compiled = clause.compile(dialect=_DIALECT, column_keys=columns)
-        # SQLAlchemy adds some numbers of its own, as the 0 of "LIMIT ? OFFSET 0".
-        self._constants = {
-            name: bound.value for name, bound in _binds(compiled).items() if not bound.required
-        }
-        if any(type(value) is not int for value in self._constants.values()):
-            raise ValueError("a value stands in a statement; use given() or fixed()")
+        self._constants = check_constants(_binds(compiled))
         self.text = str(compiled)
         self._names: Sequence[str] = tuple(getattr(compiled, "positiontup", None) or ())
 

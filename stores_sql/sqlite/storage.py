@@ -9,12 +9,14 @@ from typing import TypeVar
 from sqlalchemy import select, update
 
 from stores_core.errors import StoreUnavailableError
+from stores_sql.migrations.revision import Revision, State, state_at
+from stores_sql.parameters import given
 from stores_sql.sqlite.connections import connect_to_read, connect_to_write, locate, prepare
 from stores_sql.sqlite.locking import LockFile
 from stores_sql.sqlite.readers import Readers
-from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.sqlite.statements import Connection, Statement, inserting
 from stores_sql.sqlite.tables import storage, tenants
-from stores_sql.sqlite.versions import State, refusal, version_of
+from stores_sql.sqlite.versions import CODE, refusal, version_of
 from stores_sql.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -35,8 +37,8 @@ _RAISE_FLOOR = Statement(
 class Storage:
     """One opened file: a thread that writes, a few that read.
 
-    ``identity`` is the file's own, the same for all who open it. ``state`` is BEHIND where the
-    stored format is older than this code; reads and writes are refused until it was migrated.
+    ``identity`` is the file's own, the same for all who open it. Where the stored format is not one
+    that this code works on, reads and writes are refused until it was migrated, by whomever.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Storage:
     ) -> None:
         self.path = path
         self.state = state
+        self._fits = -1
         self._readers = Readers(partial(connect_to_read, path, busy_timeout))
         connect = partial(connect_to_write, path, busy_timeout, synchronous=synchronous)
         self._writer = Writer(connect, lock, busy_timeout)
@@ -56,8 +59,7 @@ class Storage:
         path, lock, state = await loop.run_in_executor(None, _prepared, place, busy_timeout)
         opened = cls(path, lock, state, busy_timeout=busy_timeout, synchronous=synchronous)
         try:
-            if state is State.CURRENT:
-                opened.identity = await opened.examine(_IDENTITY.value)
+            opened.identity = await opened.examine(_IDENTITY.value)
         except BaseException:
             await opened.close()
             raise
@@ -80,8 +82,14 @@ class Storage:
         return await self._writer.run(work)
 
     def _checked(self, work: Callable[[Connection], T], connection: Connection) -> T:
-        if self.state is not State.CURRENT:
-            raise refusal(self.state, version_of(connection))
+        # Looked at each time, since others may migrate the file at any moment.
+        version = version_of(connection)
+        if version != self._fits:
+            found = Revision.unpacked(version)
+            self.state = state_at(found, CODE)
+            if self.state is not State.CURRENT:
+                raise refusal(self.state, found)
+            self._fits = version
         return work(connection)
 
     async def close(self) -> None:

@@ -7,8 +7,9 @@ from sqlalchemy import select
 
 from stores_core.retention import Retention
 from stores_core.values import micros
+from stores_sql.parameters import fixed, given
 from stores_sql.sqlite.logs import trim
-from stores_sql.sqlite.statements import Connection, Statement, fixed, given
+from stores_sql.sqlite.statements import Connection, Statement
 from stores_sql.sqlite.tables import logs
 from stores_sql.sqlite.tool_results import retain
 

@@ -96,7 +96,9 @@ runs = Table(
 there begins at ``message_start`` and ``event_start`` of its positions. No index has ``updated`` or
 a count, so an append changes the row in place."""
 
-Index("runs_newest", runs.c.tenant, runs.c.age, runs.c.id)  # list_runs, export_runs
+# Descending and read backwards, since a new run has the least age: so they grow at their right end,
+# where SQLite fills a page before it begins another.
+Index("newest_runs", runs.c.tenant, runs.c.age.desc(), runs.c.id.desc())  # list_runs, export_runs
 Index(  # list_runs by parent
     "runs_of_parent",
     runs.c.tenant,
@@ -263,7 +265,9 @@ results = Table(
 )
 """Tool results without their text; ``rest`` is what ``tool_text.split`` leaves of one."""
 
-Index("results_newest", results.c.tenant, results.c.age, results.c.ref)  # listing, retention
+Index(  # listing, retention
+    "newest_results", results.c.tenant, results.c.age.desc(), results.c.ref.desc()
+)
 
 chunks = Table("chunks", METADATA, Column("place", Integer, primary_key=True), _text("text"))
 """The texts of all results in chunks of an equal number of characters."""

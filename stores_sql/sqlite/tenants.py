@@ -16,8 +16,9 @@ from sqlalchemy import (
     select,
 )
 
+from stores_sql.parameters import fixed, given
 from stores_sql.sqlite.logs import leave
-from stores_sql.sqlite.statements import Connection, Statement, fixed, given
+from stores_sql.sqlite.statements import Connection, Statement
 from stores_sql.sqlite.storage import NOBODY, find
 from stores_sql.sqlite.tables import (
     CHUNK_SPAN,

@@ -29,17 +29,10 @@ from stores_core.tool_results import (
 )
 from stores_core.tool_text import join, read_slice, search, split
 from stores_core.values import from_micros, micros
-from stores_sql.sqlite.catalog import (
-    Place,
-    count_label,
-    decode_labels,
-    encode_labels,
-    enter_labels,
-    page,
-    place_of,
-    remove_labels,
-)
-from stores_sql.sqlite.statements import Connection, Statement, given, inserting
+from stores_sql.catalog import Place, decode_labels, encode_labels, page, place_of
+from stores_sql.parameters import given
+from stores_sql.sqlite.catalog import count_label, enter_labels, remove_labels
+from stores_sql.sqlite.statements import Connection, Statement, inserting
 from stores_sql.sqlite.storage import Tenant
 from stores_sql.sqlite.tables import CHUNK_SPAN, RESULTS, chunks, labels, results, tenants
 

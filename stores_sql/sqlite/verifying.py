@@ -1,6 +1,5 @@
 """Reading every record of a tenant, and listing what is damaged."""
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -9,17 +8,20 @@ from sqlalchemy import select
 
 from stores_core.admin import Problem
 from stores_core.codec import decode_event, decode_message
-from stores_core.errors import CorruptRecordError, StoreError
+from stores_core.errors import CorruptRecordError
 from stores_core.limits import PAGE_ENTRIES
 from stores_core.shape import replaced
+from stores_sql.catalog import page, place_of
+from stores_sql.findings import Findings, damage
+from stores_sql.headers import StoredRun
+from stores_sql.parameters import fixed, given
 from stores_sql.sqlite import tool_results
-from stores_sql.sqlite.catalog import page, place_of
 from stores_sql.sqlite.logs import length_of
 from stores_sql.sqlite.memory import NAMESPACES_FROM
 from stores_sql.sqlite.notes import BEFORE_ALL, Note, find_namespace, listed
-from stores_sql.sqlite.run_rows import StoredRun, find
+from stores_sql.sqlite.run_rows import events_of, find, messages_of
 from stores_sql.sqlite.runs import ALL_RUNS
-from stores_sql.sqlite.statements import Connection, Row, Statement, fixed, given
+from stores_sql.sqlite.statements import Connection, Row, Statement
 from stores_sql.sqlite.storage import Tenant
 from stores_sql.sqlite.tables import ENTRY_SPAN, MESSAGES, entries, logs, run_ranges, runs
 
@@ -49,40 +51,26 @@ PAGE = 100
 """So many records are read in one snapshot, so that none is held open for long."""
 
 
-class Findings:
-    """What was checked, by kind, and what was found."""
-
-    def __init__(self) -> None:
-        self.checked: Counter[str] = Counter()
-        self.problems: list[Problem] = []
-
-    def check(self, store: str, id: str, work: Callable[[], object], position: int = -1) -> None:
-        """Note a problem if ``work`` meets one."""
-        try:
-            work()
-        except StoreError as error:
-            self.problems.append(Problem(store=store, id=id, position=position, what=str(error)))
-
-    async def read(
-        self,
-        tenant: Tenant,
-        work: Callable[[Connection, int], E],
-        otherwise: E,
-        problem: Problem,
-    ) -> E:
-        """What ``work`` reads; where SQLite cannot read on, ``otherwise`` and a problem."""
-        try:
-            return await tenant.read(work)
-        except CorruptRecordError as error:
-            self.problems.append(replaced(problem, {"what": str(error)}))
-            return otherwise
+async def _read(
+    tenant: Tenant,
+    findings: Findings,
+    work: Callable[[Connection, int], E],
+    otherwise: E,
+    problem: Problem,
+) -> E:
+    """What ``work`` reads; where SQLite cannot read on, ``otherwise`` and a problem."""
+    try:
+        return await tenant.read(work)
+    except CorruptRecordError as error:
+        findings.problems.append(replaced(problem, {"what": str(error)}))
+        return otherwise
 
 
 async def verify(tenant: Tenant) -> tuple[dict[str, int], list[Problem]]:
     """Counts of what was checked and the problems found. Changes nothing."""
     findings = Findings()
     broken = Problem(store="file", id="", what="")
-    for text in await findings.read(tenant, _integrity, [], broken):
+    for text in await _read(tenant, findings, _integrity, [], broken):
         findings.problems.append(replaced(broken, {"what": text}))
     await _verify_runs(tenant, findings)
     await _verify_logs(tenant, findings)
@@ -109,13 +97,13 @@ async def _verify_runs(tenant: Tenant, findings: Findings) -> None:
             return page(rows, StoredRun._make, PAGE, PAGE)
 
         problem = Problem(store="runs", id=id, what="")
-        found, position, _ = await findings.read(tenant, work, ([], "", 0), problem)
+        found, position, _ = await _read(tenant, findings, work, ([], "", 0), problem)
         more = bool(position)
         for run in found:
             findings.checked["runs"] += 1
             findings.check("runs", run.id, run.named)
             missing = partial(_missing_of, run_id=run.id)
-            findings.problems += await findings.read(tenant, missing, [], problem)
+            findings.problems += await _read(tenant, findings, missing, [], problem)
 
 
 def _missing_of(connection: Connection, tenant: int, *, run_id: str) -> list[Problem]:
@@ -126,7 +114,7 @@ def _missing_of(connection: Connection, tenant: int, *, run_id: str) -> list[Pro
 def _missing(connection: Connection, tenant: int, run: StoredRun) -> list[Problem]:
     """The places of a run's logs that its ranges promise and no log holds."""
     problems: list[Problem] = []
-    for view in (run.messages(tenant), run.events(tenant)):
+    for view in (messages_of(run, tenant), events_of(run, tenant)):
         start = 0
         for log, length in view.ranges(connection):
             lacking = length - length_of(connection, log)
@@ -149,7 +137,7 @@ async def _verify_logs(tenant: Tenant, findings: Findings) -> None:
         def following(connection: Connection, number: int, after: str = after) -> Row | None:
             return _NEXT_LOG.one(connection, tenant=number, after=after)
 
-        row = await findings.read(tenant, following, None, broken)
+        row = await _read(tenant, findings, following, None, broken)
         more = row is not None
         if row is not None:
             log, after = row
@@ -168,7 +156,7 @@ async def _verify_log(tenant: Tenant, findings: Findings, log: int) -> None:
             return _READER.one(connection, log=log), [body for (body,) in rows]
 
         broken = Problem(store="runs", id="", position=start, what="")
-        reader, texts = await findings.read(tenant, work, (None, []), broken)
+        reader, texts = await _read(tenant, findings, work, (None, []), broken)
         if reader is None:  # nobody reads it any more, or not yet
             return
         run_id, kind, begin = reader
@@ -184,7 +172,7 @@ async def _verify_notes(tenant: Tenant, findings: Findings) -> None:
         return [name for (name,) in NAMESPACES_FROM.all(connection, tenant=number, prefix="")]
 
     broken = Problem(store="memory", id="", what="")
-    for name in await findings.read(tenant, names, [], broken):
+    for name in await _read(tenant, findings, names, [], broken):
         after, more = BEFORE_ALL, True
         while more:
 
@@ -199,7 +187,7 @@ async def _verify_notes(tenant: Tenant, findings: Findings) -> None:
                         break
                 return found
 
-            notes = await findings.read(tenant, work, [], broken)
+            notes = await _read(tenant, findings, work, [], broken)
             more = len(notes) == PAGE
             for note in notes:
                 after = note.place
@@ -221,19 +209,13 @@ async def _verify_results(tenant: Tenant, findings: Findings) -> None:
             return [(stored.ref, _damage(connection, stored)) for stored in found], position
 
         problem = Problem(store="tool_results", id=id, what="")
-        results, position = await findings.read(tenant, work, ([], ""), problem)
+        results, position = await _read(tenant, findings, work, ([], ""), problem)
         more = bool(position)
         for ref, what in results:
             findings.checked["tool_results"] += 1
             if what:
-                findings.problems.append(Problem(store="tool_results", id=ref, what=what))
+                findings.add("tool_results", ref, what)
 
 
 def _damage(connection: Connection, stored: tool_results.StoredResult) -> str:
-    """What is wrong with a result; "" if nothing."""
-    try:
-        stored.named()
-        tool_results.result_of(connection, stored)
-    except StoreError as error:
-        return str(error)
-    return ""
+    return damage(stored.named) or damage(partial(tool_results.result_of, connection, stored))

@@ -1,41 +1,35 @@
-"""The stored format: its version, how a file is recognised, and the steps between versions."""
+"""The stored format: its revision, how a file is recognised, and the way between revisions.
+
+The revision stands in the file's header as ``user_version``, packed into one number, so that it is
+read without any table and changes with the transaction that changes the tables.
+"""
 
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from stores_core.errors import SchemaVersionError
+from stores_sql.migrations.revision import Revision, State, destination, state_at
 from stores_sql.sqlite.statements import Connection, inserting
 from stores_sql.sqlite.tables import METADATA, storage
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from stores_sql.migrations.chain import Step
+
+CODE = Revision(2, oldest=1)
+"""What this code writes. It works on newer ones too whose ``oldest`` is no newer than this."""
+
 APPLICATION_ID = 0x41535452  # "ASTR", in the file's header
+REVISIONS = Path(__file__).parent / "revisions"
 
-
-class State(StrEnum):
-    """What a file is to this code."""
-
-    CURRENT = "current"
-    BEHIND = "behind"
-    AHEAD = "ahead"
-    ABSENT = "absent"
-    FOREIGN = "foreign"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """From one version to the next: a sentence for people, and the work, in a transaction."""
-
-    sentence: str
-    work: Callable[[Connection], None]
-
-
-STEPS: Mapping[int, Step] = {}
-"""The step that leads on from each older version. There is none yet: 1 is the first version."""
+ADVICE = (
+    "back the file up first: sqlite3 FILE \".backup COPY\", or VACUUM INTO 'COPY'",
+    "the file cannot be written to by others until all steps are done",
+)
 
 _INSERT_STORAGE = inserting(storage)
 
@@ -48,15 +42,16 @@ def state_of(connection: Connection) -> State:
     strange = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"
     if application != APPLICATION_ID or _pragma(connection, strange):
         return State.FOREIGN
-    found = version_of(connection)
-    if found == FORMAT:
-        return State.CURRENT
-    return State.BEHIND if 0 < found < FORMAT else State.AHEAD
+    return state_at(revision_of(connection), CODE)
 
 
 def version_of(connection: Connection) -> int:
-    """The version of the stored format that the file's header names."""
+    """What the file's header names as its version: a packed revision."""
     return _pragma(connection, "PRAGMA user_version")
+
+
+def revision_of(connection: Connection) -> Revision:
+    return Revision.unpacked(version_of(connection))
 
 
 def _pragma(connection: Connection, text: str) -> int:
@@ -72,25 +67,42 @@ def create(connection: Connection) -> None:
             connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
     _INSERT_STORAGE.run(connection, identity=secrets.token_hex(16))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-    connection.execute(f"PRAGMA user_version = {FORMAT:d}")
+    connection.execute(f"PRAGMA user_version = {CODE.packed:d}")
 
 
-def plan(found: int) -> list[str]:
-    """A sentence for each step from this version to ours."""
-    return [STEPS[version].sentence for version in range(found, FORMAT)]
+def plan(found: Revision, target: str = "") -> "Sequence[Step]":
+    """The steps to the revision ``target`` names, or to the code's. Raises InvalidRequestError.
+
+    Alembic is needed only where there are some.
+    """
+    end = destination(target, found, CODE)
+    if end == found.number:
+        return ()
+    from stores_sql.migrations.chain import chain_in
+
+    return chain_in(REVISIONS).steps(found, end, sqlite.dialect())
 
 
-def migrate(connection: Connection) -> list[str]:
+def migrate(connection: Connection, target: str = "") -> list[str]:
     """Take the steps that are left, in the open transaction; what was done."""
-    found = version_of(connection)
-    done = plan(found)
-    for version in range(found, FORMAT):
-        STEPS[version].work(connection)
-    connection.execute(f"PRAGMA user_version = {FORMAT:d}")
-    return done
+    steps = plan(revision_of(connection), target)
+    for step in steps:
+        for text in step.statements:
+            connection.execute(text)
+        connection.execute(f"PRAGMA user_version = {step.end.packed:d}")
+    return [step.sentence for step in steps]
 
 
-def refusal(state: State, found: int) -> SchemaVersionError:
+def sql(steps: "Sequence[Step]") -> str:
+    """The same as a script for ``sqlite3 -bail``; nothing else may have the file open."""
+    lines = ["PRAGMA journal_mode = WAL;", "BEGIN IMMEDIATE;"]
+    for step in steps:
+        lines += [f"-- {step.sentence}", *(f"{text};" for text in step.statements)]
+        lines.append(f"PRAGMA user_version = {step.end.packed};")
+    return "\n\n".join([*lines, "COMMIT;"]) + "\n" if steps else ""
+
+
+def refusal(state: State, found: Revision) -> SchemaVersionError:
     """Why stores do not work on a file in this state, and what to do."""
     if state is State.FOREIGN:
         return SchemaVersionError(
@@ -99,10 +111,10 @@ def refusal(state: State, found: int) -> SchemaVersionError:
         )
     if state is State.AHEAD:
         return SchemaVersionError(
-            f"the file has the stored format {found}, this code knows {FORMAT}; it was left as it "
+            f"the file has the stored format {found}, this code knows {CODE}; it was left as it "
             "is; update agent-stores"
         )
     return SchemaVersionError(
-        f"the file has the stored format {found}, this code needs {FORMAT}; back the file up and "
-        "run backend.admin.migrate"
+        f"the file has the stored format {found}, this code needs {CODE}; back the file up and "
+        "run `await backend.admin.migrate()`"
     )

@@ -1,0 +1,1 @@
+"""The revisions of the schema of Postgres, one a file."""

@@ -1,0 +1,1 @@
+"""The revisions of the stored format of SQLite, one a file."""

@@ -1,0 +1,214 @@
+"""A TCP proxy before a server: it counts round trips, and cuts, delays or swallows on demand.
+
+It knows no protocol. A request is all that a client sends until the server answers, so that one
+request and its answer are one round trip, in however many pieces they travel.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+_PIECE = 1 << 16
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing throws away and resets
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A cut of the connection that one request travels on, at a byte of it or of its answer.
+
+    ``after`` requests pass first, on any connection. The counts are bytes that still get through:
+    ``request=0`` loses the request, ``reply=0`` lets the server do it and loses the answer. A cut
+    is an orderly end, or with ``reset`` an abrupt one.
+    """
+
+    request: int | None = None
+    reply: int | None = None
+    after: int = 0
+    reset: bool = False
+
+
+@dataclass
+class Proxy:
+    """What passes, and what shall happen to it. Set the fields at any time."""
+
+    host: str
+    port: int
+    here: int = 0
+    """The port on 127.0.0.1 that clients connect to."""
+    delay: float = 0.0
+    """Seconds by which each piece of an answer comes later."""
+    silent: bool = False
+    """Black hole: whatever is sent is taken and goes nowhere, in both directions."""
+    refusing: bool = False
+    """New connections are closed as soon as they are made."""
+    connections: int = 0
+    round_trips: int = 0
+    open: int = 0
+    """Connections that are open now."""
+    cuts: int = 0
+    """Faults that happened."""
+    _fault: Fault | None = None
+    _passed: int = 0
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    _serving: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    def url(self, url: str) -> str:
+        """The same URL, by way of the proxy."""
+        parts = urlsplit(url)
+        who = parts.netloc.rpartition("@")[0]
+        where = f"127.0.0.1:{self.here}"
+        return urlunsplit(parts._replace(netloc=f"{who}@{where}" if who else where))
+
+    def cut(self, fault: Fault) -> None:
+        """Have the fault happen, once, to the request that it says."""
+        self._fault, self._passed = fault, 0
+
+    def next_fault(self) -> Fault | None:
+        """The fault of the request that begins now."""
+        self.round_trips += 1
+        fault = self._fault
+        if fault is None:
+            return None
+        self._passed += 1
+        if self._passed <= fault.after:
+            return None
+        self._fault = None
+        return fault
+
+    def cut_all(self) -> None:
+        """Reset every connection that is open."""
+        for writer in set(self._writers):
+            _end(writer, reset=True)
+
+    async def finish(self) -> None:
+        """Reset every connection and wait until nothing is left of it."""
+        self.cut_all()
+        await asyncio.gather(*self._serving)
+        await asyncio.sleep(0)  # the transports say farewell
+
+    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        if self.refusing:
+            _end(writer, reset=True)
+            return
+        try:
+            theirs = await asyncio.open_connection(self.host, self.port)
+        except OSError:
+            _end(writer, reset=True)
+            return
+        link = _Link(self, reader, writer, *theirs)
+        ours = {writer, theirs[1]}
+        self._writers |= ours
+        self.open += 1
+        try:
+            await link.run()
+        finally:
+            self.open -= 1
+            self._writers -= ours
+            for each in ours:
+                _end(each, reset=False)
+
+
+@asynccontextmanager
+async def proxied(url: str) -> AsyncGenerator[Proxy]:
+    """A proxy before the server that ``url`` names, as long as the context."""
+    parts = urlsplit(url)
+    assert parts.hostname
+    assert parts.port
+    proxy = Proxy(parts.hostname, parts.port)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.here = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.finish()
+
+
+class _Cut(Exception):
+    """The fault has happened."""
+
+
+class _Link:
+    """One connection of a client, and the proxy's own to the server."""
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        client: asyncio.StreamReader,
+        to_client: asyncio.StreamWriter,
+        server: asyncio.StreamReader,
+        to_server: asyncio.StreamWriter,
+    ) -> None:
+        self._proxy, self._answered = proxy, True
+        self._client, self._to_client = client, to_client
+        self._server, self._to_server = server, to_server
+        self._fault: Fault | None = None
+        self._request = self._reply = 0
+
+    async def run(self) -> None:
+        """Until either side ends, or the fault happens."""
+        ways = {asyncio.create_task(self._requests()), asyncio.create_task(self._replies())}
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            outcomes = await asyncio.gather(*ways, return_exceptions=True)
+            if any(isinstance(outcome, _Cut) for outcome in outcomes):
+                self._proxy.cuts += 1
+                _end(self._to_client, reset=bool(self._fault and self._fault.reset))
+
+    async def _requests(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := await self._client.read(_PIECE):
+                if self._proxy.silent:
+                    continue
+                if self._answered:
+                    self._answered, self._request, self._reply = False, 0, 0
+                    self._fault = self._proxy.next_fault()
+                limit = self._fault.request if self._fault else None
+                self._request = await _pass(data, self._to_server, self._request, limit)
+
+    async def _replies(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := await self._server.read(_PIECE):
+                if self._proxy.silent:
+                    continue
+                self._answered = True
+                if self._proxy.delay:
+                    await asyncio.sleep(self._proxy.delay)
+                limit = self._fault.reply if self._fault else None
+                self._reply = await _pass(data, self._to_client, self._reply, limit)
+
+
+async def _pass(data: bytes, to: asyncio.StreamWriter, passed: int, limit: int | None) -> int:
+    """Pass data on, up to the limit of all that passes; how much passed by now."""
+    if limit is None or passed + len(data) < limit:
+        to.write(data)
+        await to.drain()
+        return passed + len(data)
+    to.write(data[: limit - passed])
+    await to.drain()
+    raise _Cut
+
+
+def _end(writer: asyncio.StreamWriter, *, reset: bool) -> None:
+    if reset:
+        there: Any = writer.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        writer.transport.abort()
+    else:
+        writer.close()
