@@ -172,15 +172,17 @@ async def test_at_the_end_there_is_nothing_more_yet(lab: Lab) -> None:
         assert (len(events.entries), events.next, events.count) == (0, length, length)
 
 
-@pytest.mark.parametrize("beyond", [1, 2, 2**31, 2**53])
+@pytest.mark.parametrize("beyond", [1, 2, 2**31, 2**53, 2**63, 10**30])
 @proves("RUN-L3", needs=("runs",), look_at="where start is compared with the length of the log")
 async def test_a_start_beyond_the_end_is_refused(lab: Lab, beyond: int) -> None:
     for length in (0, 5):
         run_id = await start_run(lab, turn(length), deltas(length + 2))
-        with pytest.raises(InvalidRequestError):
+        with pytest.raises(InvalidRequestError) as refused:
             await lab.reader.runs.read_messages(run_id=run_id, start=length + beyond)
-        with pytest.raises(InvalidRequestError):
+        assert refused.value.field == "start", "it is the start that is refused"
+        with pytest.raises(InvalidRequestError) as refused:
             await lab.reader.runs.read_events(run_id=run_id, start=length + 2 + beyond)
+        assert refused.value.field == "start", "it is the start that is refused"
 
 
 @proves("RUN-L3", "RUN-D3", needs=("runs",), look_at="whether a re-created run has its own length")

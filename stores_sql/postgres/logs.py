@@ -125,6 +125,11 @@ class Part(NamedTuple):
     end: int = BEYOND
     last: int = BEYOND
 
+    @classmethod
+    def page(cls, begin: int, limit: int) -> "Part":
+        """So many entries from a position on, which may be the largest number there is."""
+        return cls(begin, min(begin + limit, BEYOND))
+
     def within(self, count: int) -> range:
         """The positions in a log of that length."""
         return range(max(self.begin, count - self.last), min(self.end, count))

@@ -227,7 +227,7 @@ class PostgresRunStore:
         return LoadRunResponse(run=loaded, found=True)
 
     async def read_messages(self, request: ReadMessagesRequest) -> ReadMessagesResponse:
-        part = Part(request.start, request.start + request.limit)
+        part = Part.page(request.start, request.limit)
         found = await self._read(request.run_id, part, NOTHING, paged=True)
         if found is None:
             return ReadMessagesResponse(found=False)
@@ -241,7 +241,7 @@ class PostgresRunStore:
         )
 
     async def read_events(self, request: ReadEventsRequest) -> ReadEventsResponse:
-        part = Part(request.start, request.start + request.limit)
+        part = Part.page(request.start, request.limit)
         found = await self._read(request.run_id, NOTHING, part, paged=True)
         if found is None:
             return ReadEventsResponse(found=False)

@@ -3,6 +3,7 @@
 import asyncio
 
 from conformance_tests.broken.defect import BrokenRuns, changed, defect
+from stores_core.errors import InvalidRequestError
 from stores_core.runs import (
     AppendMessagesRequest,
     AppendMessagesResponse,
@@ -73,6 +74,16 @@ class StartBeyondTheEndIsAnEmptyPage(BrokenRuns):
         if info and request.start > info.message_count:
             count = info.message_count
             return ReadMessagesResponse(found=True, next=request.start, count=count)
+        return await self.good.read_messages(request)
+
+
+@defect("RUN-L3", caught_by="test_reading.py::test_a_start_beyond_the_end_is_refused")
+class EndOfAPageOverflows(BrokenRuns):
+    """The end of a page that begins at the largest number is beyond what the database takes."""
+
+    async def read_messages(self, request: ReadMessagesRequest) -> ReadMessagesResponse:
+        if request.start + request.limit >= 2**63:
+            raise InvalidRequestError(field="request", found="a number", allowed="a smaller one")
         return await self.good.read_messages(request)
 
 
