@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-.PHONY: help demo test probes check format conform contract kill-matrix bench prove soak clean
+.PHONY: help demo test probes check format conform conform-postgres contract kill-matrix bench prove soak clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -22,7 +22,7 @@ demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; the
 test: $(STAMP)  ## the conformance suite on every backend, then our own tests
 	$(PY) -m conformance_tests --url memory:conformance -n 2
 	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db -n 2
-	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
+	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' --quick -n 2
 	$(PY) -m pytest -n 2
 
 probes: $(STAMP)  ## other projects' own tests with our adapters in place
@@ -42,6 +42,9 @@ format: $(STAMP)  ## let ruff lay out and mend what it can
 
 conform: $(STAMP)  ## the suite on one backend: make conform BACKEND=memory:conformance
 	$(PY) -m conformance_tests --url '$(BACKEND)'
+
+conform-postgres: $(STAMP)  ## the whole suite on the Postgres of the tests
+	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
 
 contract: $(STAMP)  ## write docs/contract.md anew from the docstrings
 	$(PY) -m conformance_tests.contract --write

@@ -77,8 +77,10 @@ class Bench:
     first one otherwise.
     """
 
-    def __init__(self, opener: Opener, *, quick: bool = False, seed: int = 0) -> None:
-        self.opener, self.quick, self.seed = opener, quick, seed
+    def __init__(
+        self, opener: Opener, *, quick: bool = False, seed: int = 0, examples: int = 0
+    ) -> None:
+        self.opener, self.quick, self.seed, self.examples = opener, quick, seed, examples
         self._runner = asyncio.Runner()
         self._clients: list[Client] = []
         self._token = secrets.token_hex(6)
@@ -160,7 +162,8 @@ class Bench:
 class Lab:
     """What one test works with. Whatever it opens is closed when it ends.
 
-    ``quick`` asks for smaller numbers, ``seed`` is what sequences at random start from.
+    ``quick`` asks for smaller numbers, ``seed`` is what sequences at random start from, and
+    ``examples`` is how many of them are asked for; 0 leaves it to the test.
     """
 
     def __init__(self, bench: Bench, properties: list[tuple[str, object]]) -> None:
@@ -169,7 +172,11 @@ class Lab:
         self._clients: list[Client] = []
         self.backend = bench.backend
         self.reader = bench.reader
-        self.quick, self.seed = bench.quick, bench.seed
+        self.quick, self.seed, self.examples = bench.quick, bench.seed, bench.examples
+
+    def meets(self, need: str) -> bool:
+        """Whether a need that a test has not declared is met all the same."""
+        return self._bench.unmet(need) is None
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the test itself."""

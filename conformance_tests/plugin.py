@@ -20,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--url", help="the URL of the storage under examination")
     group.addoption("--quick", action="store_true", help="a few samples of each test")
     group.addoption("--seed", type=int, default=0, help="where sequences at random start from")
+    group.addoption("--examples", type=int, default=0, help="so many sequences at random a test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,7 +42,7 @@ def bench(request: pytest.FixtureRequest) -> Generator[Bench]:
     option = request.config.option
     try:
         opener = find(option.opener, option.url)
-        bench = Bench(opener, quick=option.quick, seed=option.seed)
+        bench = Bench(opener, quick=option.quick, seed=option.seed, examples=option.examples)
     except UnusableOpenerError as error:
         pytest.exit(str(error), returncode=2)
     yield bench

@@ -24,18 +24,19 @@ def copies(table: str, further: str, where: str, **changed: str) -> str:
 
 
 @asynccontextmanager
-async def recorded(url: str) -> AsyncGenerator[tuple[Backend, list[Any]]]:
+async def recorded(url: str, **options: Any) -> AsyncGenerator[tuple[Backend, list[Any]]]:
     """A client, and the statements that it has sent."""
     sent: list[Any] = []
 
     async def watch(connection: Any) -> None:
         connection.add_query_logger(sent.append)
 
-    pool = await asyncpg.create_pool(url, min_size=1, max_size=1, init=watch)
-    async with open_backend(url, pool=pool) as backend:
+    async with (
+        asyncpg.create_pool(url, min_size=1, max_size=1, init=watch) as pool,
+        open_backend(url, pool=pool, **options) as backend,
+    ):
         sent.clear()
         yield backend, sent
-    await pool.close()
 
 
 async def explained(url: str, statement: Any, mode: str) -> dict[str, Any]:
@@ -57,3 +58,11 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for part in plan.get("Plans", ()):
         yield from nodes(part)
+
+
+def rows_handled(plan: dict[str, Any]) -> float:
+    """How many rows the steps of a plan gave or threw away."""
+    counts = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter")
+    return sum(
+        node.get(count, 0) * node["Actual Loops"] for node in nodes(plan) for count in counts
+    )

@@ -22,12 +22,10 @@ def kept(root: Path) -> Path:
     return root / "docs" / "kill-matrix.json"
 
 
-@pytest.mark.parametrize("url", ["memory:{name}", "sqlite:{folder}/{name}.db?durability=client"])
 @pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
-def test_a_defect_is_caught_by_the_test_that_has_to(
-    defect: Defect, url: str, tmp_path: Path
-) -> None:
-    opener = defect.opener(url.format(name=defect.name, folder=tmp_path))
+def test_a_defect_is_caught_by_the_test_that_has_to(defect: Defect) -> None:
+    # On SQLite `make kill-matrix` does the same, in minutes.
+    opener = defect.opener(f"memory:{defect.name}")
     for n in range(TRIES):
         found = examine(opener, CHECKS[defect.caught_by], quick=n < 2, until_caught=True)
         if found.count(Ending.CAUGHT):

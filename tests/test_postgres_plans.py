@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stores_core import Backend, Message, open_backend
-from tests.postgres_plans import MODES, copies, explained, nodes, recorded
+from stores_core import Backend, MemoryItem, Message, WordEmbedder, open_backend
+from tests.postgres_plans import MODES, copies, explained, nodes, recorded, rows_handled
 from tests.postgres_server import asyncpg, drop_database, new_database
 
 RUNS = 100_000
@@ -136,3 +136,27 @@ async def looked_at(url: str, sent: list[Any], pages: int = PAGES) -> None:
             }
             assert not scanned & LARGE, (mode, statement.query)
             assert touched <= pages, (mode, touched, statement.query)
+
+
+async def test_a_recall_of_notes_that_are_new_to_the_planner_handles_each_a_few_times(
+    postgres_url: str,
+) -> None:
+    count = 1_000
+    items = [MemoryItem(key=f"{n}", value=f"w{n} w{n % 7}") for n in range(count)]
+    async with open_backend(postgres_url, embedder=WordEmbedder()) as backend:
+        connection = await asyncpg.connect(postgres_url)
+        for table in ("notes", "vectors"):  # as it is before autovacuum comes by
+            await connection.execute(
+                f"ALTER TABLE agent_stores.{table} SET (autovacuum_enabled = off)"
+            )
+        await connection.close()
+        await backend.memory.put_memories(items=items)
+    async with recorded(postgres_url, embedder=WordEmbedder()) as (backend, sent):
+        recalled = await backend.memory.list_memories(query="w5 w6", limit=5)
+        assert len(recalled.items) == 5
+        await asyncio.sleep(0)
+        statements = [each for each in sent if "agent_stores.vectors" in each.query]
+        assert statements
+        for statement in statements:
+            plan = await explained(postgres_url, statement, MODES[0])
+            assert rows_handled(plan) <= 30 * count, statement.query

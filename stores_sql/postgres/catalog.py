@@ -4,7 +4,7 @@ A filtered page is found by the server: it walks along the rarest filter given a
 the others, so what is looked at in vain does not travel.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Subquery,
+    Table,
     Text,
     func,
     or_,
@@ -29,14 +30,20 @@ from stores_sql.postgres.tables import labels
 
 E = TypeVar("E", bound=Placed)
 
-with_label = (
+_with_label = (
     labels.c.tenant == TENANT,
     labels.c.store == given("store"),
     labels.c.key == given("key"),
     labels.c.value == given("value"),
 )
-_few: Select[Any] = select(fixed(1)).where(*with_label).limit(given("most"))
-_COUNT_LABEL = Statement(select(func.count()).select_from(_few.subquery()))
+# In the order of the index, so that it is followed: Postgres takes most labels for a few rows.
+_few = (
+    select(labels.c.age)
+    .where(*_with_label)
+    .order_by(labels.c.age, labels.c.id)
+    .limit(given("most"))
+).subquery()
+_COUNT_LABEL = Statement(select(func.count(), func.coalesce(func.max(_few.c.age), fixed(0))))
 
 
 def behind(age: ColumnElement[Any], id: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -47,14 +54,19 @@ def behind(age: ColumnElement[Any], id: ColumnElement[Any]) -> ColumnElement[boo
 async def rarest_label(
     connection: Connection, tenant: str, store: int, wanted: Mapping[str, str], most: int
 ) -> tuple[tuple[str, str], int]:
-    """The label that the fewest bear, and how many do, counted up to ``most``."""
-    counts: dict[tuple[str, str], int] = {}
+    """The label that the fewest bear, and how many do, counted up to ``most``.
+
+    Of those that so many bear, it is the one whose count went back furthest.
+    """
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
     for key, value in wanted.items():
-        counts[key, value] = await _COUNT_LABEL.value(
+        row = await _COUNT_LABEL.one(
             connection, name=tenant, store=store, key=key, value=value, most=most
         )
+        count, oldest = row or (0, 0)
+        counts[key, value] = count, -oldest
     rarest = min(counts, key=lambda label: counts[label])
-    return rarest, counts[rarest]
+    return rarest, counts[rarest][0]
 
 
 def bears_all(store: int, place: Subquery, id: str) -> ColumnElement[bool]:
@@ -77,6 +89,33 @@ def bears_all(store: int, place: Subquery, id: str) -> ColumnElement[bool]:
         .scalar_subquery()
     )
     return borne == func.cardinality(keys)
+
+
+def along_label(table: Table, id: str, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
+    """These columns of what bears a label, in order, for :func:`filtered`.
+
+    The walk is limited before anything is joined to it, and each row is looked up by its key, with
+    an OFFSET that keeps it so: left to its estimates Postgres reads both tables whole.
+    """
+    borne = (
+        select(labels.c.tenant, labels.c.age, labels.c.id.label(id))
+        .where(*_with_label, behind(labels.c.age, labels.c.id))
+        .order_by(labels.c.age, labels.c.id)
+        .limit(given("most") + fixed(1))
+        .subquery("borne")
+    )
+    place = ("tenant", "age", id)
+    row = (
+        select(*(column for column in columns if column.name not in place))
+        .where(*(table.c[name] == borne.c[name] for name in place))
+        .offset(fixed(0))
+        .lateral("row")
+    )
+    taken: list[ColumnElement[Any]] = [
+        borne.c[c.name] if c.name in place else row.c[c.name] for c in columns
+    ]
+    rows: Select[Any] = select(borne.c.tenant, *taken).select_from(borne.join(row, true()))
+    return rows.order_by(borne.c.age, borne.c[id])
 
 
 def filtered(

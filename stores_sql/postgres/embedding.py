@@ -75,17 +75,24 @@ _ARRAY_HEADER, _VECTOR_HEADER = 20, 4
 sent = func.array_send(vectors.c.vector, type_=LargeBinary)
 """A vector as :func:`vector_from_array` reads it; an array would come as so many Python floats."""
 
-_has_vector = exists(
-    select(vectors.c.note).where(
+# A scalar subquery with a limit stays one look-up in the index for each note. An anti-join may, as
+# long as the tables are not analysed, go through all vectors of the namespace for each note.
+_lacks_vector = (
+    select(vectors.c.note)
+    .where(
         vectors.c.tenant == notes.c.tenant,
         vectors.c.namespace == notes.c.namespace,
         vectors.c.embedder == given("embedder"),
         vectors.c.note == notes.c.number,
     )
+    .correlate(notes)
+    .limit(fixed(1))
+    .scalar_subquery()
+    .is_(None)
 )
 _LACKING_IN = Statement(
     select(*COLUMNS)
-    .where(*in_namespace, notes.c.number > given("after"), ~_has_vector)
+    .where(*in_namespace, notes.c.number > given("after"), _lacks_vector)
     .limit(given("most", BigInteger))
 )
 _LACKING = Statement(
@@ -96,7 +103,7 @@ _LACKING = Statement(
             and_(notes.c.tenant == namespaces.c.tenant, notes.c.namespace == namespaces.c.number),
         )
     )
-    .where(namespaces.c.tenant == TENANT, ~_has_vector)
+    .where(namespaces.c.tenant == TENANT, _lacks_vector)
     .limit(given("most", BigInteger))
 )
 _VECTORS_OF = Statement(

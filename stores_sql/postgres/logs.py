@@ -90,20 +90,27 @@ def _reading(*, paged: bool) -> Statement:
     of_messages = view.c.kind == kind_of(MESSAGES)
     begin = case((of_messages, m_begin), else_=e_begin) - view.c.start
     end = case((of_messages, m_end), else_=e_end) - view.c.start
-    found = (
-        select(view.c.kind, (view.c.start + entries.c.position).label("place"), entries.c.body)
-        .select_from(run.join(view, true()))
+    # For each range by itself, in one place of one index, whatever Postgres thinks how many come.
+    part = (
+        select(entries.c.position, entries.c.body)
         .where(
             entries.c.tenant == run.c.tenant,
             entries.c.log == view.c.log,
             entries.c.position >= func.greatest(fixed(0), begin),
             entries.c.position < func.least(view.c.length, end),
         )
+        .order_by(entries.c.position)
+        .offset(fixed(0))
+        .correlate(run, view)
+        .lateral("part")
+    )
+    place = (view.c.start + part.c.position).label("place")
+    found = select(view.c.kind, place, part.c.body).select_from(
+        run.join(view, true()).join(part, true())
     )
     if paged:
-        size = func.octet_length(entries.c.body)
-        place = view.c.start + entries.c.position
-        until = func.sum(size).over(partition_by=view.c.kind, order_by=place)
+        size = func.octet_length(part.c.body)
+        until = func.sum(size).over(partition_by=view.c.kind, order_by=place.element)
         sized = found.add_columns((until - size).label("before")).subquery("sized")
         within = sized.c.before <= fixed(PAGE_BYTES)
         found = select(sized.c.kind, sized.c.place, sized.c.body).where(within)

@@ -278,8 +278,19 @@ _with_filters = select(note_filters.c.note).where(*has_filters)
 
 
 def _everything(filtered: bool) -> Statement:
-    rows = select(CHANGES, sent, *COLUMNS).where(
-        *_of_generation, *_of_note, notes.c.number == vectors.c.note
+    # With a limit it stays one look-up in the index for each note. A join may, as long as the
+    # tables are not analysed, go through all notes of the namespace for each vector.
+    beside = (
+        select(sent.label("data"))
+        .where(*_of_generation, vectors.c.note == notes.c.number)
+        .correlate(notes)
+        .limit(fixed(1))
+        .lateral("beside")
+    )
+    rows = (
+        select(CHANGES, beside.c.data, *COLUMNS)
+        .select_from(notes.join(beside, true()))
+        .where(*_of_note)
     )
     if filtered:
         rows = rows.where(notes.c.number.in_(_with_filters))

@@ -40,12 +40,12 @@ from stores_sql.catalog import Place, page, place_of
 from stores_sql.headers import NewRun, StoredRun, counted, header
 from stores_sql.parameters import EMPTY, given
 from stores_sql.postgres.catalog import (
+    along_label,
     bears_all,
     behind,
     filtered,
     page_of,
     rarest_label,
-    with_label,
 )
 from stores_sql.postgres.failures import is_duplicate
 from stores_sql.postgres.forking import fork, join_ranges
@@ -73,7 +73,7 @@ from stores_sql.postgres.run_rows import (
 )
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import TENANT, TRIES, Tenant
-from stores_sql.postgres.tables import RUNS, labels, runs
+from stores_sql.postgres.tables import RUNS, runs
 
 A = TypeVar("A", bound=AppendResponse)
 
@@ -82,9 +82,6 @@ _of_parent = (
     _in_tenant,
     runs.c.parent == given("parent"),
     runs.c.parent != EMPTY,  # as the index says, so that Postgres sees that it fits
-)
-_same_run = and_(
-    runs.c.tenant == labels.c.tenant, runs.c.age == labels.c.age, runs.c.id == labels.c.id
 )
 
 
@@ -110,14 +107,7 @@ ALL_RUNS = Statement(
 )
 _FITTING = filtered(_rows(_in_tenant), "id", _is_wanted)
 _FITTING_OF_PARENT = filtered(_rows(*_of_parent), "id", _is_wanted)
-_FITTING_WITH_LABEL = filtered(
-    select(runs.c.tenant, *HEADER)
-    .select_from(labels.join(runs, _same_run))
-    .where(*with_label, behind(labels.c.age, labels.c.id))
-    .order_by(labels.c.age, labels.c.id),
-    "id",
-    _is_wanted,
-)
+_FITTING_WITH_LABEL = filtered(along_label(runs, "id", HEADER), "id", _is_wanted)
 _few: Select[Any] = select(runs.c.id).where(*_of_parent).limit(given("most"))
 _COUNT_OF_PARENT = Statement(select(func.count()).select_from(_few.subquery()))
 

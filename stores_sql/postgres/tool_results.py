@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from sqlalchemy import and_, select
+from sqlalchemy import select
 
 from stores_core.errors import OutcomeUnknownError, StoreUnavailableError
 from stores_core.limits import looked_at_most
@@ -30,12 +30,12 @@ from stores_core.values import from_micros
 from stores_sql.catalog import page, place_of
 from stores_sql.parameters import given
 from stores_sql.postgres.catalog import (
+    along_label,
     bears_all,
     behind,
     filtered,
     page_of,
     rarest_label,
-    with_label,
 )
 from stores_sql.postgres.result_rows import (
     CHUNK_CHARACTERS,
@@ -54,7 +54,7 @@ from stores_sql.postgres.result_rows import (
 )
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import TENANT, Tenant
-from stores_sql.postgres.tables import RESULTS, labels, results
+from stores_sql.postgres.tables import RESULTS, results
 
 LONG_TEXT = 1 << 18
 """A longer text is searched in a thread, so that others need not wait for it."""
@@ -65,17 +65,9 @@ _in_order: Any = (
     .order_by(results.c.age, results.c.ref)
 )
 ALL_RESULTS = Statement(_in_order.limit(given("most")))
-_labelled: Any = (
-    select(results.c.tenant, *INFO)
-    .select_from(
-        labels.join(
-            results, and_(results.c.tenant == labels.c.tenant, results.c.ref == labels.c.id)
-        )
-    )
-    .where(*with_label, behind(labels.c.age, labels.c.id))
-    .order_by(labels.c.age, labels.c.id)
+_WITH_LABEL = filtered(
+    along_label(results, "ref", INFO), "ref", partial(bears_all, RESULTS, id="ref")
 )
-_WITH_LABEL = filtered(_labelled, "ref", partial(bears_all, RESULTS, id="ref"))
 
 
 class PostgresToolResultStore:

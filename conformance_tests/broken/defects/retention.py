@@ -31,7 +31,7 @@ _BYTES = "test_retention.py::test_beyond_the_bytes_the_oldest_results_go"
 _AGE = "test_retention.py::test_beyond_the_age_results_go_and_younger_ones_stay"
 
 
-class _Option(BrokenToolResults):
+class _Option:
     """Reads an option as something else."""
 
     option = ""
@@ -47,7 +47,7 @@ class _Option(BrokenToolResults):
 
 
 @defect("MEM-11", caught_by=_CAP)
-class CapLeavesOneMore(_Option):
+class CapLeavesOneMore(_Option, BrokenMemory):
     """A namespace keeps one note more than its cap."""
 
     option = "notes_per_namespace"
@@ -58,7 +58,7 @@ class CapLeavesOneMore(_Option):
 
 
 @defect("TOOL-5", caught_by=_COUNT)
-class CountLeavesOneMore(_Option):
+class CountLeavesOneMore(_Option, BrokenToolResults):
     """One result more is kept than the count allows."""
 
     option = "result_max_count"
@@ -69,7 +69,7 @@ class CountLeavesOneMore(_Option):
 
 
 @defect("TOOL-5", caught_by=_BYTES)
-class BytesAreKib(_Option):
+class BytesAreKib(_Option, BrokenToolResults):
     """The most bytes of results are taken for kibibytes."""
 
     option = "result_max_bytes"
@@ -80,7 +80,7 @@ class BytesAreKib(_Option):
 
 
 @defect("TOOL-5", caught_by=_AGE)
-class AgeIsInMinutes(_Option):
+class AgeIsInMinutes(_Option, BrokenToolResults):
     """The age of results is counted in minutes."""
 
     option = "result_max_age"
@@ -91,7 +91,7 @@ class AgeIsInMinutes(_Option):
 
 
 @defect("TOOL-5", caught_by=_AGE)
-class AgeIsInMilliseconds(_Option):
+class AgeIsInMilliseconds(_Option, BrokenToolResults):
     """The age of results is counted in milliseconds."""
 
     option = "result_max_age"

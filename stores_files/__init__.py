@@ -1,0 +1,1 @@
+"""Stores in a folder of plain files, as ``file:path``."""

@@ -1,0 +1,108 @@
+"""The operator's seam in files."""
+
+import sys
+
+from stores_core.admin import (
+    CheckRequest,
+    CheckResponse,
+    EraseTenantRequest,
+    EraseTenantResponse,
+    ListTenantsRequest,
+    ListTenantsResponse,
+    MeasureRequest,
+    MeasureResponse,
+    MigrateRequest,
+    MigrateResponse,
+    PlanMigrationRequest,
+    PlanMigrationResponse,
+    ReembedRequest,
+    ReembedResponse,
+    SweepRequest,
+    SweepResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
+from stores_core.capabilities import Durability
+from stores_core.errors import InvalidRequestError
+from stores_core.retention import Retention
+from stores_files.failures import nothing_applied, perhaps_applied
+from stores_files.runs import FileRunStore
+from stores_files.storage import Tenant
+from stores_files.sweeping import sweep
+from stores_files.tenants import count_bytes, erase, list_tenants
+from stores_files.verifying import Findings, verify_runs
+from stores_files.versions import FORMAT
+
+
+class FileAdmin:
+    """Answers for one folder, as the client of one tenant."""
+
+    def __init__(
+        self, tenant: Tenant, runs: FileRunStore, durability: Durability, retention: Retention
+    ) -> None:
+        self._tenant = tenant
+        self._storage = tenant.storage
+        self._runs = runs
+        self._durability = durability
+        self._retention = retention
+
+    async def check(self, request: CheckRequest) -> CheckResponse:
+        lost = "a crash of the machine can lose what was acknowledged; open with durability=disk"
+        return CheckResponse(
+            versions={"format": f"{FORMAT} (code: {FORMAT})", "system": sys.platform},
+            schema_state="current",
+            durability=self._durability,
+            warnings=() if self._durability is Durability.DISK else (lost,),
+        )
+
+    async def measure(self, request: MeasureRequest) -> MeasureResponse:
+        size = await self._tenant.read(count_bytes, 0)
+        return MeasureResponse(bytes=size, entries_read=self._runs.entries_read)
+
+    async def plan_migration(self, request: PlanMigrationRequest) -> PlanMigrationResponse:
+        return PlanMigrationResponse()
+
+    async def migrate(self, request: MigrateRequest) -> MigrateResponse:
+        return MigrateResponse()
+
+    async def sweep(self, request: SweepRequest) -> SweepResponse:
+        def work() -> tuple[dict[str, int], bool]:
+            with nothing_applied():
+                return sweep(self._tenant, self._retention, request.at, request.budget)
+
+        freed, more = await self._storage.run(work)
+        return SweepResponse(freed=freed, more=more)
+
+    async def verify(self, request: VerifyRequest) -> VerifyResponse:
+        def work() -> Findings:
+            findings = Findings()
+            with nothing_applied():
+                verify_runs(self._tenant, findings)
+            return findings
+
+        found = await self._storage.run(work)
+        return VerifyResponse(checked=found.checked, problems=found.problems)
+
+    async def reembed(self, request: ReembedRequest) -> ReembedResponse:
+        raise InvalidRequestError(
+            field="embedder", found="a backend opened without one", allowed="the one to embed with"
+        )
+
+    async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:
+        last = request.cursor[1:] if request.cursor else None
+
+        def work() -> list[str]:
+            with nothing_applied():
+                return list_tenants(self._storage, last, request.limit + 1)
+
+        names = await self._storage.run(work)
+        page = names[: request.limit]
+        more = len(page) < len(names)
+        return ListTenantsResponse(tenants=page, next_cursor=f":{page[-1]}" if more else "")
+
+    async def erase_tenant(self, request: EraseTenantRequest) -> EraseTenantResponse:
+        def work() -> bool:
+            with perhaps_applied():
+                return erase(self._storage, request.tenant)
+
+        return EraseTenantResponse(erased=await self._storage.run(work))

@@ -1,0 +1,61 @@
+"""Opening a folder.
+
+Not offered as ``file:`` yet: runs, tool results and the operator's seam work, notes and moving are
+still to come, and so are the tests of crashes.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Literal
+from urllib.parse import unquote
+
+from stores_core.backend import Backend
+from stores_core.capabilities import Capability, Durability
+from stores_core.embedding import Embedder
+from stores_core.retention import Retention
+from stores_core.values import Clock
+from stores_files.admin import FileAdmin
+from stores_files.disk import Disk
+from stores_files.runs import FileRunStore
+from stores_files.storage import LOCK_TIMEOUT, Storage, Tenant
+from stores_files.tool_results import FileToolResultStore
+
+
+@asynccontextmanager
+async def open_files(
+    url: str,
+    *,
+    tenant: str = "",
+    embedder: Embedder | None = None,
+    clock: Clock | None = None,
+    durability: Literal["disk", "client"] = "disk",
+    lock_timeout: float = LOCK_TIMEOUT,
+    result_max_age: float = 0,
+    result_max_count: int = 0,
+    result_max_bytes: int = 0,
+) -> AsyncGenerator[Backend]:
+    """Open ``file:PATH``, a folder that is made if there is none; the one above must be there.
+
+    ``durability`` is "disk", where each write is on the disk before it is acknowledged, or
+    "client", which is faster and survives our process but not the machine. ``lock_timeout`` is how
+    many seconds an operation waits for others on the same run. The other options are those of
+    ``memory:``.
+    """
+    storage = await Storage.open(unquote(url.partition(":")[2]), Disk(), lock_timeout=lock_timeout)
+    held = Tenant(storage, tenant)
+    try:
+        level = Durability.DISK if durability == "disk" else Durability.CLIENT
+        retention = Retention(result_max_age, result_max_count, result_max_bytes)
+        runs = FileRunStore(held)
+        yield Backend(
+            name="files",
+            runs=runs,
+            tool_results=FileToolResultStore(held, retention),
+            admin=FileAdmin(held, runs, level, retention),
+            capabilities=frozenset({Capability.SHARED}),
+            durability=level,
+            identity=f"{storage.identity}\0{tenant}",
+        )
+    finally:
+        await storage.close()
+        held.folders.close()

@@ -1,0 +1,372 @@
+"""A journal: a file of batches that only grows, one JSON line for each entry.
+
+The file begins with a line that names the journal. Each batch ends with its commit (see
+stores_files.commits), and what has none does not count: so a batch is there whole or not at all. A
+tail that a crash left torn is passed over by readers and cut off by the next writer, so that
+nothing is ever glued to it. A batch that a later write followed was on the disk before that one
+began; where it does not fit its sum it is damaged, and nothing skips it.
+
+Whoever calls holds the lock of the run: shared to read, alone to append.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from stores_core.codec import decode_json, encode_json
+from stores_core.errors import CorruptRecordError, OutcomeUnknownError
+from stores_files.commits import (
+    EVENTS,
+    KEYS,
+    LONGEST,
+    MESSAGES,
+    PREFIX,
+    Batch,
+    Commit,
+    is_whole,
+    parsed,
+    written,
+)
+from stores_files.disk import Disk
+from stores_files.failures import meaning, unknown
+
+FORMAT = 1
+
+_SCANNED = 1 << 18
+"""Bytes that a search reads at a time."""
+
+_READ = 1 << 22
+"""Bytes of bodies that are read at a time, unless one batch has more."""
+
+_USUAL = 512
+"""Bytes that the line of a commit seldom exceeds."""
+
+_MANY = 1_000
+"""Entries of a read beyond which all commits are looked up in one pass."""
+
+_NEAR = 32
+"""So many commits are followed one by one before a search begins."""
+
+
+def heading(id: str) -> bytes:
+    """The first line of a journal."""
+    return encode_json({"journal": id, "format": FORMAT}) + b"\n"
+
+
+class Journal:
+    """One open file. ``limit`` is the offset of the last commit that counts here; None: the newest.
+
+    ``last`` is that commit, ``torn`` how many bytes behind it are no whole batch.
+    """
+
+    def __init__(self, disk: Disk, file: int, id: str, limit: int | None = None) -> None:
+        self._disk, self._file, self.id = disk, file, id
+        self._limit = limit
+        self._head = len(heading(id))
+        self.last: Commit | None = None
+        self.torn = 0
+        self._size = 0
+        self._known: dict[int, Commit] = {}
+        self._learnt = self._damaged = False
+
+    @classmethod
+    def make(cls, disk: Disk, folder: int, name: str, id: str) -> "Journal":
+        """A new file, not yet on the disk for certain."""
+        file = disk.make_file(folder, name)
+        disk.write(file, 0, heading(id))
+        journal = cls(disk, file, id)
+        journal._size = journal._head
+        return journal
+
+    @classmethod
+    def open(cls, disk: Disk, folder: int, name: str, *, limit: int | None = None) -> "Journal":
+        """An existing file. Raises CorruptRecordError, OSError."""
+        file = disk.open_file(folder, name)
+        try:
+            line = disk.read(file, 0, LONGEST).partition(b"\n")[0]
+            try:
+                found = decode_json(line)
+                id, format = str(found["journal"]), int(found["format"])
+            except (ValueError, TypeError, KeyError) as error:
+                raise _corrupt("its first line does not say which journal it is") from error
+            if format != FORMAT:
+                raise _corrupt(f"it has the format {format}, this code knows {FORMAT}")
+            journal = cls(disk, file, id, limit)
+            journal.refresh()
+        except BaseException:
+            disk.close(file)
+            raise
+        return journal
+
+    def close(self) -> None:
+        self._disk.close(self._file)
+
+    def length(self, kind: int) -> int:
+        """How many messages, or events, count."""
+        return self.last.length(kind) if self.last else 0
+
+    @property
+    def end(self) -> int:
+        return self.last.end if self.last else self._head
+
+    # Where it ends
+
+    def refresh(self) -> None:
+        """Look at what others have appended since. Raises CorruptRecordError."""
+        if self._limit is not None:
+            if self.last is None:
+                self.last = self.commit_at(self._limit)
+            return
+        size = self._disk.size(self._file)
+        if size == self._size:
+            return
+        if size < self.end:
+            raise _corrupt("it is shorter than what was committed")
+        self._take_newest(size)
+        self._size = size
+
+    def _take_newest(self, size: int) -> None:
+        newest = self._commit_at_end(size)
+        if newest is not None and self._last_write_is_whole(newest):
+            self.last, self.torn = newest, 0
+            return
+        for commit, whole in self._scan(self.end, size):
+            if not whole:
+                continue
+            if commit.begin != self.end:
+                # A later write stands behind what does not fit: that was on the disk before.
+                if commit.group > self.end:
+                    raise _corrupt(f"at byte {self.end} stands no whole batch, and some follow")
+                continue
+            self.last = self._known[commit.offset] = commit
+        self.torn = size - self.end
+
+    def _commit_at_end(self, size: int) -> Commit | None:
+        tail = self._disk.read(self._file, max(self._head, size - LONGEST), LONGEST)
+        if not tail.endswith(b"\n"):
+            return None
+        line = tail[tail.rfind(b"\n", 0, len(tail) - 1) + 1 :]
+        commit = parsed(self.id, line, size - len(line))
+        return commit if commit and commit.begin >= self._head else None
+
+    def _last_write_is_whole(self, newest: Commit) -> bool:
+        # After a power cut its last line may be there and a block before it not.
+        expected = max(newest.group, self.end)
+        for commit, whole in self._scan(expected, newest.end):
+            if not whole or commit.begin != expected:
+                return False
+            expected = commit.end
+        return expected == newest.end
+
+    def _scan(self, begin: int, end: int, *, checked: bool = True) -> Iterator[tuple[Commit, bool]]:
+        """What looks like a commit from ``begin`` on, and whether its sum fits (if ``checked``)."""
+        pending, offset = b"", begin
+        while offset < end:
+            part = self._disk.read(self._file, offset, min(_SCANNED, end - offset))
+            if not part:
+                break
+            start = offset - len(pending)
+            data, at = pending + part, 0
+            offset += len(part)
+            while (stop := data.find(b"\n", at)) >= 0:
+                line = data[at : stop + 1]
+                if line.startswith(PREFIX):
+                    commit = parsed(self.id, line, start + at)
+                    if commit is not None and not checked:
+                        yield commit, True
+                    elif commit is not None and commit.begin >= begin:
+                        size = commit.offset - commit.begin
+                        if at >= size:
+                            entries = data[at - size : at]
+                        else:
+                            entries = self._disk.read(self._file, commit.begin, size)
+                        yield commit, is_whole(entries, line)
+                at = stop + 1
+            # What may still belong to a batch that is not at its end is read again where needed.
+            pending = data[at:]
+
+    # Appending
+
+    def append(self, batches: Sequence[Batch], *, sync: bool = True) -> list[Commit]:
+        """Write batches, all in one write and one sync; the commits.
+
+        Raises StoreUnavailableError where nothing of it counts, and OutcomeUnknownError where
+        nobody knows; after that the file takes no more (see :attr:`is_spent`).
+        """
+        if self._limit is not None or self._damaged:
+            raise OutcomeUnknownError("the journal failed before and takes no more")
+        group = begin = self.end
+        previous, parts, commits = self.last, list[bytes](), list[Commit]()
+        for batch in batches:
+            lines = written(self.id, batch, previous, begin, group)
+            line = lines[lines.rfind(b"\n", 0, len(lines) - 1) + 1 :]
+            commit = parsed(self.id, line, begin + len(lines) - len(line))
+            if commit is None:
+                raise ValueError("a commit that cannot be read back")
+            parts.append(lines)
+            commits.append(commit)
+            previous, begin = commit, commit.end
+        self._write(b"".join(parts), group, sync=sync)
+        self.last, self._size, self.torn = previous, begin, 0
+        for commit in commits:
+            self._known[commit.offset] = commit
+        return commits
+
+    def _write(self, data: bytes, offset: int, *, sync: bool) -> None:
+        try:
+            if self._size > offset:
+                self._disk.truncate(self._file, offset)
+                self._size = offset
+            self._disk.write(self._file, offset, data)
+        except OSError as error:
+            try:
+                self._disk.truncate(self._file, offset)
+            except OSError:
+                # All of it may stand there, and would count.
+                self._damaged = True
+                raise unknown(error) from error
+            self._size = offset
+            raise meaning(error) from error
+        if sync:
+            self.sync()
+
+    def sync(self) -> None:
+        """Let all that was written survive a crash of the machine."""
+        try:
+            self._disk.sync(self._file)
+        except OSError as error:
+            # The system may now take the lost pages for written: a second sync proves nothing.
+            self._damaged = True
+            raise unknown(error) from error
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether a sync failed, so that the file must not be written to again."""
+        return self._damaged
+
+    # Reading
+
+    def read(self, kind: int, begin: int, stop: int) -> list[bytes]:
+        """The messages, or events, from ``begin`` to ``stop``, at a cost that follows their number.
+
+        Raises CorruptRecordError for a batch that does not fit its sum.
+        """
+        entries: list[bytes] = []
+        for commits in _neighbours(self._covering(kind, begin, stop)):
+            start = commits[0].begin
+            data = self._disk.read(self._file, start, commits[-1].end - start)
+            for commit in commits:
+                lines = self._entries(commit, data[commit.begin - start : commit.end - start])
+                skipped = 0 if kind == MESSAGES else commit.number(MESSAGES)
+                first = commit.first(kind)
+                low, high = max(begin - first, 0), min(stop - first, commit.number(kind))
+                entries += lines[skipped + low : skipped + high]
+        return entries
+
+    def _entries(self, commit: Commit, data: bytes) -> list[bytes]:
+        size = commit.offset - commit.begin
+        lines = data[:size].split(b"\n")[:-1]
+        if not is_whole(data[:size], data[size:]) or len(lines) != commit.number(
+            MESSAGES
+        ) + commit.number(EVENTS):
+            raise _corrupt(f"the batch at byte {commit.begin} does not fit its sum")
+        return lines
+
+    def _covering(self, kind: int, begin: int, stop: int) -> list[Commit]:
+        """The commits with entries of a kind between these positions, oldest first."""
+        if begin >= stop:
+            return []
+        if stop - begin > _MANY and not self._learnt:
+            # One pass over the file is quicker than following each commit to the one before it.
+            for _ in self._commits_from(self._head, self.end):
+                pass
+            self._learnt = True
+        found: list[Commit] = []
+        for commit in self.chain(kind, self.commit_of(kind, stop - 1)):
+            found.append(commit)
+            if commit.first(kind) <= begin:
+                break
+        return found[::-1]
+
+    def commit_of(self, kind: int, position: int) -> Commit:
+        """The commit that brought this entry, which is there; found in few reads.
+
+        The newest are looked at one by one, those far back by halving the file.
+        """
+        for commit in islice(self.chain(kind), _NEAR):
+            if commit.first(kind) <= position:
+                return commit
+        low, high = self._head, self.end
+        while high - low > _SCANNED:
+            middle = (low + high) // 2
+            commit = next(self._commits_from(middle, high), None)
+            if commit is None or commit.length(kind) > position:
+                high = middle
+            else:
+                low = commit.end
+        for commit in self._commits_from(low, self.end):
+            if commit.length(kind) > position:
+                return commit
+        raise _corrupt(f"the batch with entry {position} is missing")
+
+    def _commits_from(self, offset: int, end: int) -> Iterator[Commit]:
+        """The commits whose lines begin behind an offset, which may lie inside a line."""
+        data = self._disk.read(self._file, offset, LONGEST)
+        skipped = data.find(b"\n") + 1 if offset > self._head else 0
+        while offset > self._head and not skipped and len(data) == LONGEST:
+            offset += LONGEST
+            data = self._disk.read(self._file, offset, LONGEST)
+            skipped = data.find(b"\n") + 1
+        for commit, _ in self._scan(offset + skipped, end, checked=False):
+            self._known[commit.offset] = commit
+            yield commit
+
+    def chain(self, kind: int, newest: Commit | None = None) -> Iterator[Commit]:
+        """The commits with messages, events or a key, newest first; no bodies are read."""
+        commit = newest or self.last
+        if commit is None:
+            return
+        offset = commit.chain()[kind]
+        while offset:
+            commit = self.commit_at(offset)
+            yield commit
+            offset = commit.before[kind]
+
+    def keyed(self, most: int) -> list[Commit]:
+        """The latest commits with a key, newest first."""
+        found: list[Commit] = []
+        for commit in self.chain(KEYS):
+            if len(found) == most:
+                break
+            found.append(commit)
+        return found
+
+    def commit_at(self, offset: int) -> Commit:
+        """The commit whose line stands at this offset. Raises CorruptRecordError."""
+        commit = self._known.get(offset)
+        if commit is None:
+            line = self._disk.read(self._file, offset, _USUAL)
+            if b"\n" not in line:
+                line = self._disk.read(self._file, offset, LONGEST)
+            commit = parsed(self.id, line[: line.find(b"\n") + 1], offset)
+            if commit is None:
+                raise _corrupt(f"at byte {offset} should stand a commit")
+            self._known[offset] = commit
+        return commit
+
+
+def _neighbours(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
+    """Commits that follow each other in the file, so that one read brings them all."""
+    group: list[Commit] = []
+    for commit in commits:
+        if group and (group[-1].end != commit.begin or commit.end - group[0].begin > _READ):
+            yield group
+            group = []
+        group.append(commit)
+    if group:
+        yield group
+
+
+def _corrupt(what: str) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"a journal cannot be read: {what}; `verify` lists all damage, `repair` saves the rest"
+    )

@@ -1,0 +1,222 @@
+"""What is listed, and in which order: a file of lines beside the runs, or results, themselves.
+
+A line says that one was made or relabelled (``{"id":…}``) or is gone (``{"gone":…}``). It is
+written before the thing can be seen and that may never come, so whoever lists looks at the thing
+itself, and passes over a line without one. Lines tell generations of an id apart.
+"""
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Any
+
+from stores_core.catalog import Catalog
+from stores_core.codec import decode_json, encode_json
+from stores_files.disk import Disk
+from stores_files.places import NEW
+
+_READ = 1 << 22
+_SPARE = 1_000
+"""So many lines more than twice those that count, and sweep writes the file anew."""
+
+Entry = tuple[str, str]
+"""An id and its generation."""
+
+
+def line_of(
+    id: str,
+    generation: str,
+    created: int,
+    labels: Mapping[str, str],
+    *,
+    parent: str = "",
+    size: int = 0,
+) -> bytes:
+    """The line of what is made or relabelled; ``created`` in microseconds since 1970."""
+    fields: dict[str, Any] = {"id": id, "generation": generation, "created": created}
+    if parent:
+        fields["parent"] = parent
+    if labels:
+        fields["labels"] = dict(labels)
+    if size:
+        fields["bytes"] = size
+    return encode_json(fields) + b"\n"
+
+
+def gone(id: str, generation: str) -> bytes:
+    """The line of what was deleted, or did not get its id."""
+    return encode_json({"gone": id, "generation": generation}) + b"\n"
+
+
+class Listing:
+    """What one process knows of one tenant's file ``name``, in the order of listings."""
+
+    def __init__(self, disk: Disk, name: str, lock_timeout: float) -> None:
+        self._disk, self._name, self._lock_timeout = disk, name, lock_timeout
+        self._lock = threading.Lock()
+        self._forget(None)
+
+    def _forget(self, identity: tuple[int, int, int] | None) -> None:
+        self._identity = identity
+        self._read_to = self._lines = 0
+        self._catalog = Catalog()
+        self._sizes: dict[str, int] = {}
+        self._size = 0
+
+    def add(self, folder: int, lines: bytes) -> None:
+        """Write lines that are on the disk when this returns."""
+        disk = self._disk
+        while True:
+            with (
+                disk.opened(self._opened(folder)) as file,
+                disk.locked(file, self._lock_timeout),
+            ):
+                if not self._is_at(folder, file):
+                    continue  # written anew while we waited
+                size = disk.size(file)
+                whole = self._whole(file, size)
+                if whole < size:  # a line that a crash cut off
+                    disk.truncate(file, whole)
+                disk.write(file, whole, lines)
+                disk.sync(file)
+                return
+
+    def _is_at(self, folder: int, file: int) -> bool:
+        found = self._disk.identity_of(folder, self._name)
+        return found is not None and found[:2] == self._disk.identity(file)[:2]
+
+    def _opened(self, folder: int) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            return self._disk.open_file(folder, self._name)
+        with contextlib.suppress(FileExistsError):
+            file = self._disk.make_file(folder, self._name)
+            self._disk.sync_folder(folder)
+            return file
+        return self._disk.open_file(folder, self._name)
+
+    def _whole(self, file: int, size: int) -> int:
+        """Where the last whole line ends."""
+        end = size
+        while end:
+            start = max(0, end - 4096)
+            at = self._disk.read(file, start, end - start).rfind(b"\n")
+            if at >= 0:
+                return start + at + 1
+            end = start
+        return 0
+
+    def page(
+        self,
+        folder: int,
+        filters: Collection[Hashable],
+        position: str,
+        limit: int,
+        *,
+        before: int | None = None,
+        keep: Callable[[Entry], bool],
+    ) -> tuple[list[Entry], str, int]:
+        """As :meth:`Catalog.page`; ``keep`` says too whether the thing is there."""
+        with self._lock:
+            self._refresh(folder)
+            found, after, looked = self._catalog.page(
+                filters,
+                position,
+                limit,
+                before=before,
+                keep=lambda key: keep(_entry(key)),
+            )
+        return [_entry(key) for key in found], after, looked
+
+    def position(self, entry: Entry) -> str:
+        """The position behind what is listed."""
+        with self._lock:
+            return self._catalog.position(_key(entry))
+
+    def oldest(self, folder: int) -> tuple[int, int, Entry | None]:
+        """How many there are, their bytes, and what is listed last."""
+        with self._lock:
+            self._refresh(folder)
+            key = self._catalog.oldest()
+            count, size = self._catalog.count(), self._size
+        return count, size, None if key is None else _entry(key)
+
+    def _refresh(self, folder: int) -> None:
+        try:
+            file = self._disk.open_file(folder, self._name)
+        except FileNotFoundError:
+            self._forget(None)
+            return
+        with self._disk.opened(file):
+            identity = self._disk.identity(file)
+            if identity != self._identity:
+                self._forget(identity)
+            while True:
+                data = self._disk.read(file, self._read_to, _READ)
+                end = data.rfind(b"\n") + 1
+                if not end:
+                    return
+                for line in data[:end].splitlines():
+                    self._take(line)
+                self._read_to += end
+
+    def _take(self, line: bytes) -> None:
+        self._lines += 1
+        try:
+            fields: Any = decode_json(line)
+        except ValueError:
+            return  # `verify` reports it, and rebuilds the file from the folders
+        if "gone" in fields:
+            key = _key((fields["gone"], fields["generation"]))
+            self._catalog.remove(key)
+            self._size -= self._sizes.pop(key, 0)
+            return
+        filters: list[Hashable] = [("label", *label) for label in fields.get("labels", {}).items()]
+        if "parent" in fields:
+            filters.append(("parent", fields["parent"]))
+        key = _key((fields["id"], fields["generation"]))
+        self._catalog.put(key, fields["created"], filters)
+        self._size += fields.get("bytes", 0) - self._sizes.get(key, 0)
+        self._sizes[key] = fields.get("bytes", 0)
+
+    def shorten(self, folder: int) -> int:
+        """Leave out the lines that no longer count, if they are many; how many went."""
+        disk = self._disk
+        with self._lock:
+            self._refresh(folder)
+            surplus = self._lines - self._catalog.count()
+            if surplus < _SPARE + self._catalog.count():
+                return 0
+            with (
+                disk.opened(self._opened(folder)) as file,
+                disk.locked(file, self._lock_timeout),
+            ):
+                self._refresh(folder)
+                kept = self._latest(file)
+                new = NEW + secrets.token_hex(8)
+                with disk.opened(disk.make_file(folder, new)) as written:
+                    disk.write(written, 0, b"".join(kept))
+                    disk.sync(written)
+                disk.rename(folder, new, folder, self._name)
+                disk.sync_folder(folder)
+            return self._lines - len(kept)
+
+    def _latest(self, file: int) -> list[bytes]:
+        """The last line of each that is not gone."""
+        latest: dict[str, bytes] = {}
+        for line in self._disk.read(file, 0, self._read_to).splitlines(keepends=True):
+            with contextlib.suppress(ValueError):
+                fields: Any = decode_json(line)
+                if "id" in fields:
+                    latest[_key((fields["id"], fields["generation"]))] = line
+        return [line for key, line in latest.items() if key in self._catalog]
+
+
+def _key(entry: Entry) -> str:
+    # NUL is in no id and sorts before all, so the order of ids stays theirs.
+    return f"{entry[0]}\0{entry[1]}"
+
+
+def _entry(key: str) -> Entry:
+    id, _, generation = key.partition("\0")
+    return id, generation

@@ -1,0 +1,214 @@
+"""Journals as files of a tenant: making, sharing, joining and freeing them.
+
+Each journal has its own name in the folder of logs, and one more in the folder of each run that
+reads it. So the system counts the users, and a journal whose only name is its own is free.
+"""
+
+import contextlib
+import errno
+import secrets
+from collections.abc import Sequence
+
+from stores_core.ranges import MAX_RANGES, join
+from stores_files.commits import EVENTS, MESSAGES, Batch, Commit
+from stores_files.failures import perhaps_applied
+from stores_files.headers import Header, Range, as_json
+from stores_files.journal import Journal
+from stores_files.layout import HEADER, JOURNAL, LOGS
+from stores_files.places import Place, replace
+from stores_files.run_folders import RunFolder, log_of, shared_name
+
+LOOSE = ".loose"
+"""What the name of such a mark ends in."""
+
+COPIED = 1_000
+"""So many entries are copied at a time."""
+
+
+def new_id() -> str:
+    """An id for a journal or a generation, that no other storage has."""
+    return secrets.token_hex(16)
+
+
+def append(place: Place, run: RunFolder, batches: Sequence[Batch]) -> list[Commit]:
+    """Write to the run's own journal, which is made if this is its first batch.
+
+    Raises StoreUnavailableError where nothing was applied, OutcomeUnknownError where nobody knows.
+    """
+    if run.own is not None:
+        try:
+            return run.own.append(batches)
+        finally:
+            if run.own.is_spent:
+                seal(place, run)
+    disk, logs, name = place.disk, place[LOGS], shared_name(run.header.journal)
+    with contextlib.suppress(FileNotFoundError):
+        disk.unlink(logs, name)  # an earlier try did not come to its end
+    journal = Journal.make(disk, logs, name, run.header.journal)
+    try:
+        commits = journal.append(batches)
+        disk.sync_folder(logs)
+        disk.link(logs, name, run.folder, JOURNAL)
+    except BaseException:
+        journal.close()
+        with contextlib.suppress(OSError):
+            disk.unlink(logs, name)
+        raise
+    run.own = journal
+    with perhaps_applied():
+        disk.sync_folder(run.folder)
+    return commits
+
+
+def seal(place: Place, run: RunFolder) -> None:
+    """Write no more to the run's own journal, of which a sync failed: it goes on as a shared one.
+
+    What was synced before is kept, what the failed sync was for is not.
+    """
+    if run.own is None:
+        return
+    header = run.header
+    header.ranges = (run.ranges(MESSAGES), run.ranges(EVENTS))
+    header.updated, header.keys = run.updated, list(run.keys().values())
+    if run.own.last is not None:
+        with contextlib.suppress(FileExistsError):
+            place.disk.link(run.folder, JOURNAL, run.folder, shared_name(run.own.id))
+    _set_aside(place, run)
+
+
+def _set_aside(place: Place, run: RunFolder) -> None:
+    """The run's header says what it reads from now on, and its own journal is another one."""
+    run.header.journal = new_id()
+    place.disk.sync_folder(run.folder)  # before the file that speaks of what was linked
+    replace(place.disk, run.folder, HEADER, as_json(run.header))
+    with contextlib.suppress(FileNotFoundError):
+        place.disk.unlink(run.folder, JOURNAL)
+    run.refresh()
+
+
+def share(place: Place, source: RunFolder | None, parts: Sequence[Range], folder: int) -> None:
+    """Give a new run's folder a name for each journal that it reads.
+
+    Raises OSError (EMLINK) where the disk allows no more names for one.
+    """
+    for journal in dict.fromkeys(part.journal for part in parts):
+        name, where = shared_name(journal), place[LOGS] if source is None else source.folder
+        own = source is not None and source.own is not None and source.own.id == journal
+        place.disk.link(where, JOURNAL if own else name, folder, name)
+
+
+def has_too_many_names(error: OSError) -> bool:
+    """Whether a disk refused one more name for a file, so that it is copied instead."""
+    return error.errno == errno.EMLINK
+
+
+def make_room(place: Place, run: RunFolder, *, copy_all: bool = False) -> bool:
+    """Join ranges of a run, which is held alone, by copying; whether there was need.
+
+    The run itself takes the joined ranges over, or each further fork of it would copy again.
+    ``copy_all`` copies each journal once to a fresh file.
+    """
+    ranges = [run.ranges(kind) for kind in (MESSAGES, EVENTS)]
+    if not copy_all and max(map(len, ranges)) < MAX_RANGES:
+        return False
+    joined: list[list[Range]] = []
+    for kind, parts in enumerate(ranges):
+        groups = join([part.length for part in parts])
+        joined.append([])
+        for first, last in groups:
+            if last - first == 1 and not copy_all:
+                joined[kind].append(parts[first])
+            else:
+                joined[kind].append(_joined(place, run, kind, parts[first:last]))
+    own = run.own.id if run.own else ""
+    header = run.header
+    header.updated, header.keys = run.updated, list(run.keys().values())
+    header.ranges = (joined[MESSAGES], joined[EVENTS])
+    if any(part.journal == own for kind in joined for part in kind):
+        place.disk.link(run.folder, JOURNAL, run.folder, shared_name(own))
+    _set_aside(place, run)
+    used = {shared_name(part.journal) for kind in joined for part in kind}
+    for journal in {part.journal for kind in ranges for part in kind} - {own}:
+        if shared_name(journal) not in used:
+            with contextlib.suppress(FileNotFoundError):
+                place.disk.unlink(run.folder, shared_name(journal))
+            free(place, journal)
+    if own:
+        free(place, own)
+    return True
+
+
+def _joined(place: Place, run: RunFolder, kind: int, parts: Sequence[Range]) -> Range:
+    """The entries of some ranges in one fresh journal, which the run shares."""
+    journal = _fresh(place)
+    try:
+        for part in parts:
+            with run.journal_of(part) as source:
+                _copy(source, journal, kind, part.length)
+        count = _finished(place, journal).length(kind)
+        name = shared_name(journal.id)
+        place.disk.link(place[LOGS], name, run.folder, name)
+        commit = journal.commit_of(kind, count - 1).offset
+    finally:
+        journal.close()
+    return Range(log_of(journal.id, kind), journal.id, kind, commit, count)
+
+
+def copied(place: Place, source: Journal, counts: tuple[int, int]) -> Journal:
+    """The first messages and events of a journal in a fresh one. The caller closes it."""
+    journal = _fresh(place)
+    try:
+        for kind, count in enumerate(counts):
+            _copy(source, journal, kind, count)
+        return _finished(place, journal)
+    except BaseException:
+        journal.close()
+        raise
+
+
+def _fresh(place: Place) -> Journal:
+    id = new_id()
+    return Journal.make(place.disk, place[LOGS], shared_name(id), id)
+
+
+def _copy(source: Journal, journal: Journal, kind: int, count: int) -> None:
+    for start in range(0, count, COPIED):
+        texts = source.read(kind, start, min(count, start + COPIED))
+        batch = Batch(texts, [], 0) if kind == MESSAGES else Batch([], texts, 0)
+        journal.append([batch], sync=False)
+
+
+def _finished(place: Place, journal: Journal) -> Journal:
+    journal.sync()
+    place.disk.sync_folder(place[LOGS])
+    return journal
+
+
+def free(place: Place, journal: str) -> bool:
+    """Remove a journal that no run reads; whether it was removed.
+
+    One that others read may hold more than they need, and is marked for sweep to look at.
+    """
+    disk, logs, name = place.disk, place[LOGS], shared_name(journal)
+    try:
+        with disk.opened(disk.open_file(logs, name)) as file:
+            if disk.links(file) > 1:
+                with contextlib.suppress(FileExistsError):
+                    disk.close(disk.make_file(logs, journal_mark(journal)))
+                return False
+        disk.unlink(logs, name)
+    except FileNotFoundError:
+        return False
+    with contextlib.suppress(FileNotFoundError):
+        disk.unlink(logs, journal_mark(journal))
+    return True
+
+
+def journal_mark(journal: str) -> str:
+    """The name of the mark of a journal that may hold more than anyone needs."""
+    return shared_name(journal) + LOOSE
+
+
+def journals_of(header: Header) -> set[str]:
+    """The ids of all journals that a run reads or writes."""
+    return {header.journal, *(part.journal for parts in header.ranges for part in parts)}

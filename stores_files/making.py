@@ -1,0 +1,140 @@
+"""How a run comes to be: built out of sight, then claimed by one rename."""
+
+import contextlib
+import errno
+import secrets
+from collections.abc import Sequence
+
+from stores_core.errors import StoreUnavailableError
+from stores_core.ranges import MAX_RANGES, cut
+from stores_core.runs import ForkRunRequest, ForkRunResponse
+from stores_core.values import micros
+from stores_files.commits import EVENTS, MESSAGES
+from stores_files.failures import perhaps_applied
+from stores_files.headers import Header, Range, as_json
+from stores_files.layout import HEADER, RUNS, STAGING
+from stores_files.listing import gone, line_of
+from stores_files.logs import has_too_many_names, make_room, new_id, share
+from stores_files.names import name_of
+from stores_files.places import Place, remove_folder, write_new
+from stores_files.run_folders import RunFolder
+from stores_files.storage import Tenant
+
+_TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
+
+
+class TooManyNamesError(Exception):
+    """The disk allows no more names for a journal that was to be shared."""
+
+
+def claim(place: Place, tenant: Tenant, header: Header, source: RunFolder | None = None) -> bool:
+    """Make a run that reads journals of ``source``, or imported ones; False where its id is taken.
+
+    It is seen whole or not at all. Onto a folder that is not empty, no folder can be renamed, and
+    that of a run never is: so of all who claim an id, one gets it.
+    """
+    disk, name = place.disk, name_of(header.id)
+    if disk.identity_of(place[RUNS], name) is not None:
+        return False
+    new = secrets.token_hex(8)
+    disk.make_folder(place[STAGING], new)
+    try:
+        with disk.opened(disk.open_folder(place[STAGING], new)) as folder:
+            write_new(disk, folder, HEADER, as_json(header))
+            _share(place, source, [*header.ranges[MESSAGES], *header.ranges[EVENTS]], folder)
+            disk.sync_folder(folder)
+        # First the line, so that no run is without one.
+        line = line_of(
+            header.id, header.generation, header.created, header.labels, parent=header.parent
+        )
+        tenant.listing.add(place.folder, line)
+        disk.rename(place[STAGING], new, place[RUNS], name)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            remove_folder(disk, place[STAGING], new)
+        if isinstance(error, OSError) and error.errno in _TAKEN:
+            with contextlib.suppress(OSError):
+                tenant.listing.add(place.folder, gone(header.id, header.generation))
+            return False
+        raise
+    with perhaps_applied():
+        disk.sync_folder(place[RUNS])
+    return True
+
+
+def _share(place: Place, source: RunFolder | None, parts: Sequence[Range], folder: int) -> None:
+    try:
+        share(place, source, parts, folder)
+    except OSError as error:
+        if has_too_many_names(error):
+            raise TooManyNamesError from error
+        raise
+
+
+def forked(place: Place, tenant: Tenant, request: ForkRunRequest) -> ForkRunResponse:
+    """Fork a run, and say what stands at the new id then."""
+    alone = copy_all = found = False
+    while True:
+        with tenant.folders.entered(place, request.run_id, alone=alone) as source:
+            found = source is not None
+            if source is None:
+                break
+            if alone:
+                make_room(place, source, copy_all=copy_all)
+            header = _fork_of(source, request)
+            if max(map(len, header.ranges)) >= MAX_RANGES:
+                alone = True  # ranges are joined first, for which nobody may be reading
+                continue
+            try:
+                if not claim(place, tenant, header, source):
+                    break
+            except TooManyNamesError as error:
+                if copy_all:
+                    raise StoreUnavailableError(
+                        "the disk allows no name more for a new file; nothing was applied"
+                    ) from error
+                alone = copy_all = True
+                continue
+            return ForkRunResponse(
+                run_id=header.id,
+                found=True,
+                created=True,
+                parent_id=header.parent,
+                fork_point=header.fork_point,
+            )
+    with tenant.folders.entered(place, request.new_run_id) as standing:
+        return ForkRunResponse(
+            run_id=request.new_run_id,
+            found=found,
+            parent_id=standing.header.parent if standing else "",
+            fork_point=standing.header.fork_point if standing else 0,
+        )
+
+
+def _fork_of(source: RunFolder, request: ForkRunRequest) -> Header:
+    counts, at = (source.count(MESSAGES), source.count(EVENTS)), request.at_message
+    whole = not 0 < at < counts[MESSAGES]
+    taken = counts if whole else (at, 0)
+    moment = micros(request.at)
+    return Header(
+        id=request.new_run_id,
+        generation=new_id(),
+        journal=new_id(),
+        created=moment,
+        updated=moment,
+        labels=source.header.labels if request.labels is None else request.labels,
+        parent=source.header.id,
+        fork_point=taken[MESSAGES],
+        ranges=(_first(source, MESSAGES, taken[MESSAGES]), _first(source, EVENTS, taken[EVENTS])),
+    )
+
+
+def _first(source: RunFolder, kind: int, count: int) -> list[Range]:
+    """The ranges that hold the first ``count`` entries."""
+    ranges = source.ranges(kind)
+    lengths = cut([part.length for part in ranges], count)
+    taken = [part._replace(length=length) for part, length in zip(ranges, lengths, strict=False)]
+    if taken and taken[-1].length < ranges[len(taken) - 1].length:
+        # The commit that brings the last one, so that the fork reads its newest at once.
+        taken[-1] = source.ending(taken[-1])
+    return taken

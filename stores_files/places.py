@@ -1,0 +1,70 @@
+"""A tenant's folder while it is worked in, and small files of JSON."""
+
+import contextlib
+import secrets
+from typing import Any
+
+from stores_core.codec import decode_json, encode_json
+from stores_files.disk import Disk
+
+NEW = ".new-"
+"""What the names of things begin with that are not yet what they will be."""
+
+
+class Place:
+    """A tenant's folder while it is worked in; what was opened is closed in the end."""
+
+    def __init__(self, disk: Disk, folder: int) -> None:
+        self.disk, self.folder = disk, folder
+        self.identity = disk.identity(folder)
+        self._open: dict[str, int] = {}
+
+    def __getitem__(self, name: str) -> int:
+        """One of the folders in it."""
+        if name not in self._open:
+            self._open[name] = self.disk.open_folder(self.folder, name)
+        return self._open[name]
+
+    def close(self) -> None:
+        for folder in self._open.values():
+            self.disk.close(folder)
+
+
+def write_new(disk: Disk, folder: int, name: str, value: Any) -> None:
+    """A new file of JSON, on the disk for certain (its name is not)."""
+    with disk.opened(disk.make_file(folder, name)) as file:
+        disk.write(file, 0, encode_json(value) + b"\n")
+        disk.sync(file)
+
+
+def replace(disk: Disk, folder: int, name: str, value: Any) -> None:
+    """A file of JSON in place of another, in one step that survives a crash."""
+    new = NEW + secrets.token_hex(8)
+    try:
+        write_new(disk, folder, new, value)
+        disk.rename(folder, new, folder, name)
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.unlink(folder, new)
+        raise
+    disk.sync_folder(folder)
+
+
+def read_json(disk: Disk, folder: int, name: str) -> Any:
+    """A file of JSON. Raises FileNotFoundError, ValueError."""
+    with disk.opened(disk.open_file(folder, name)) as file:
+        return decode_json(disk.read(file, 0, disk.size(file)))
+
+
+def remove_folder(disk: Disk, folder: int, name: str) -> int:
+    """Remove a folder with all that it holds, without following links; how many files went."""
+    gone = 0
+    with disk.opened(disk.open_folder(folder, name)) as inner:
+        for each in disk.names(inner):
+            try:
+                disk.unlink(inner, each)
+                gone += 1
+            except (IsADirectoryError, PermissionError):  # what unlink says of a folder, by system
+                gone += remove_folder(disk, inner, each)
+    disk.remove_folder(folder, name)
+    return gone

@@ -1,0 +1,207 @@
+"""An opened folder, and one tenant's part of it."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from stores_core.errors import InvalidRequestError, StoreClosedError
+from stores_core.sending import nothing_sent
+from stores_files.disk import Disk
+from stores_files.failures import nothing_applied
+from stores_files.held import HeldFolders
+from stores_files.layout import (
+    CATALOG,
+    CONTENTS,
+    LOGS,
+    NOTES,
+    RESULT_CATALOG,
+    RESULTS,
+    RUNS,
+    STAGING,
+    TENANT,
+    TENANTS,
+    TRASH,
+)
+from stores_files.listing import Listing
+from stores_files.names import name_of
+from stores_files.places import NEW, Place, remove_folder, write_new
+from stores_files.run_folders import RunFolder
+from stores_files.versions import identify
+
+T = TypeVar("T")
+
+THREADS = 8
+LOCK_TIMEOUT = 5.0
+
+_OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class Storage:
+    """One opened folder: threads that work in it, since the disk makes each call wait.
+
+    ``identity`` is the folder's own, the same for all who open it.
+    """
+
+    def __init__(self, disk: Disk, root: int, identity: str, *, lock_timeout: float) -> None:
+        self.disk = disk
+        self.root = root
+        self.tenants = disk.open_folder(root, TENANTS)
+        self.identity = identity
+        self.lock_timeout = lock_timeout
+        self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="stores_files")
+        self._closed = False
+
+    @classmethod
+    async def open(cls, path: str, disk: Disk, *, lock_timeout: float) -> "Storage":
+        """Open the folder, and make it if there is none. Raises StoreError."""
+        loop = asyncio.get_running_loop()
+        root, identity = await loop.run_in_executor(None, _prepared, path, disk, lock_timeout)
+        return cls(disk, root, identity, lock_timeout=lock_timeout)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do ``work`` in a thread. One that is cancelled before it was begun is never done."""
+        if self._closed:
+            raise StoreClosedError
+        begun: Future[T] = self.executor.submit(work)
+        try:
+            return await asyncio.wrap_future(begun)
+        except asyncio.CancelledError:
+            if begun.cancelled():
+                with nothing_sent():
+                    raise
+            raise
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of the folder."""
+        if not self._closed:
+            self._closed = True
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, self.executor.shutdown)
+            self.disk.close(self.tenants)
+            self.disk.close(self.root)
+
+
+def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, str]:
+    if sys.platform == "win32":
+        raise _unfit("Windows, whose locks and links are others", "Linux or macOS, or sqlite:path")
+    if not path or "\0" in path:
+        raise _unfit("no path", "file:path")
+    place = Path.cwd() / path
+    if not place.parent.is_dir():
+        raise _unfit("a folder in a folder that does not exist", "a folder in one that exists")
+    with nothing_applied():
+        try:
+            root = disk.open_root(str(place))
+        except FileNotFoundError:
+            with disk.opened(disk.open_root(str(place.parent))) as above:
+                with contextlib.suppress(FileExistsError):
+                    disk.make_folder(above, place.name)
+                disk.sync_folder(above)
+            root = disk.open_root(str(place))
+        except NotADirectoryError as error:
+            raise _unfit("a file", "a folder") from error
+        try:
+            if os.fstat(root).st_mode & _OPEN_TO_OTHERS:
+                raise _unfit("a folder that others may write to", "one after chmod go-w")
+            with disk.locked(root, lock_timeout):
+                return root, identify(disk, root)
+        except BaseException:
+            disk.close(root)
+            raise
+
+
+def _unfit(found: str, allowed: str) -> InvalidRequestError:
+    return InvalidRequestError(field="url", found=found, allowed=allowed)
+
+
+class Tenant:
+    """What belongs to one tenant. Works are called with its folder, in a thread."""
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self.storage = storage
+        self.disk = storage.disk
+        self.name = name
+        self.folders = HeldFolders(
+            storage.disk, RUNS, partial(RunFolder, storage.disk), storage.lock_timeout
+        )
+        self.listing = Listing(storage.disk, CATALOG, storage.lock_timeout)
+        self.result_listing = Listing(storage.disk, RESULT_CATALOG, storage.lock_timeout)
+
+    async def read(self, work: Callable[[Place], T], otherwise: T) -> T:
+        """What ``work`` finds; ``otherwise`` for a tenant that has written nothing yet."""
+
+        def reading() -> T:
+            with nothing_applied(), self.entered() as place:
+                return otherwise if place is None else work(place)
+
+        return await self.storage.run(reading)
+
+    async def write(self, work: Callable[[Place], T]) -> T:
+        """Do ``work``, which says itself from where on an error of the system is unknown."""
+
+        def writing() -> T:
+            with nothing_applied(), self.made() as place:
+                return work(place)
+
+        return await self.storage.run(writing)
+
+    @contextlib.contextmanager
+    def made(self) -> Generator[Place]:
+        """The folder, made if it is not there."""
+        while True:
+            with self.entered() as place:
+                if place is not None:
+                    yield place
+                    return
+            self._make()
+
+    @contextlib.contextmanager
+    def entered(self, *, alone: bool = False) -> Generator[Place | None]:
+        """The folder, None where there is none. It is not erased meanwhile.
+
+        ``alone`` keeps all others out: what is shared by runs may be cut.
+        """
+        with contextlib.ExitStack() as stack:
+            yield self._enter(stack, alone=alone)
+
+    def _enter(self, stack: contextlib.ExitStack, *, alone: bool) -> Place | None:
+        disk, tenants, name = self.disk, self.storage.tenants, name_of(self.name)
+        while True:
+            with contextlib.ExitStack() as tried:
+                try:
+                    folder = tried.enter_context(disk.opened(disk.open_folder(tenants, name)))
+                except FileNotFoundError:
+                    return None
+                patience = self.storage.lock_timeout
+                tried.enter_context(disk.locked(folder, patience, shared=not alone))
+                if disk.identity_of(tenants, name) == disk.identity(folder):
+                    place = Place(disk, folder)
+                    tried.callback(place.close)
+                    stack.enter_context(tried.pop_all())
+                    return place
+                # Erased while we waited: look again.
+
+    def _make(self) -> None:
+        disk, tenants = self.disk, self.storage.tenants
+        name, new = name_of(self.name), NEW + secrets.token_hex(8)
+        disk.make_folder(tenants, new)
+        with disk.opened(disk.open_folder(tenants, new)) as folder:
+            for inner in (RUNS, LOGS, NOTES, RESULTS, CONTENTS, STAGING, TRASH):
+                disk.make_folder(folder, inner)
+            write_new(disk, folder, TENANT, {"tenant": self.name})
+            disk.sync_folder(folder)
+        try:
+            disk.rename(tenants, new, tenants, name)
+        except OSError:
+            remove_folder(disk, tenants, new)
+            if disk.identity_of(tenants, name) is None:
+                raise
+        disk.sync_folder(tenants)
