@@ -71,7 +71,8 @@ class VectorTable(Generic[K]):
         """
         rows = np.arange(len(self._keys))
         if among is not None:
-            rows = np.array([self._row_of[key] for key in among], dtype=np.int64)
+            # In the order of the table, which is what all of its rows are taken for.
+            rows = np.array(sorted(self._row_of[key] for key in among), dtype=np.int64)
         if limit and limit < len(rows):
             rows = rows[self._near_best(rows, query, limit)]
         scores = cosines(self._rows[rows], query) if len(rows) else np.zeros(0)

@@ -40,7 +40,6 @@ def suite(*profile: str) -> Play:
     def play(backend: str, seed: int) -> Round:
         order = ["--seed", str(seed), "-p", "tests.shuffled", f"--shuffle={seed}"]
         told, seconds, sound = ran(
-            backend,
             ["conformance_tests", "--url", URLS[backend], "--json", "{report}", *profile, *order],
             seed,
         )
@@ -58,7 +57,7 @@ def kills(module: str) -> Play:
 
     def play(backend: str, seed: int) -> Round:
         command = [module, "--kills", str(KILLS), "--seed", str(seed), "--json", "{report}"]
-        told, seconds, sound = ran(backend, command, seed)
+        told, seconds, sound = ran(command, seed)
         if "kills" not in told:
             sys.exit(f"the kills with seed {seed} told nothing")
         failed = len(told["faults"])
@@ -71,15 +70,17 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     **{("suite", backend): suite() for backend in URLS},
     **{("quick", backend): suite("--quick") for backend in URLS},
     ("kills", "sqlite"): kills("tests.sqlite_kill"),
+    ("server kills", "postgres"): kills("tests.postgres_kill"),
 }
 
 
-def ran(backend: str, arguments: Sequence[str], seed: int) -> tuple[dict[str, Any], float, bool]:
+def ran(arguments: Sequence[str], seed: int) -> tuple[dict[str, Any], float, bool]:
     """Runs a module of ours: the JSON that it left in ``{report}``, seconds, whether it ended well.
 
     What it said is passed on where it did not.
     """
-    server = ["tests.postgres_server", "--", sys.executable, "-m"] if backend == "postgres" else []
+    wrapped = "{url}" in arguments
+    server = ["tests.postgres_server", "--", sys.executable, "-m"] if wrapped else []
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         named = {"{report}": str(report), "{folder}": folder}

@@ -5,6 +5,7 @@ import math
 import random
 import struct
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -218,6 +219,26 @@ async def test_where_leaves_k_notes_however_many_are_nearer(lab: Lab) -> None:
         assert found == best[: limit or 5]
     assert await listed(client, space, query=EAST, limit=3, where={"n": 2.0}) == ["far2"]
     assert await listed(client, space, query=EAST, limit=3, where={"who": "theirs"}) == []
+
+
+@proves("EMB-3", "MEM-10", needs=EMBEDDINGS, look_at="which row of the vectors is which note's")
+async def test_where_that_fits_all_notes_gives_the_best_whatever_their_age(lab: Lab) -> None:
+    client, space = await opened(lab, Spelled()), lab.new_id("notes")
+    newest = datetime(2024, 1, 1, tzinfo=UTC)
+    items = [
+        MemoryItem(
+            key=f"k{n}",
+            value=spell(1, n),
+            metadata={"who": "ours"},
+            created_at=newest - timedelta(days=n),
+        )
+        for n in range(40)
+    ]
+    await fill_many(client, space, items)
+    best = [item.key for item in items]
+    for limit in (1, 3, 39, 40, 0):
+        found = await listed(client, space, query=EAST, limit=limit, where={"who": "ours"})
+        assert found == best[: limit or 40]
 
 
 @proves("EMB-4", needs=EMBEDDINGS, look_at="the settings of the index, and when it is passed over")

@@ -37,6 +37,24 @@ class _Answer(Opened, BrokenMemory):
         return changed(answer, items=tuple(items[: request.limit or len(items)]))
 
 
+@defect(
+    "EMB-3",
+    "MEM-10",
+    caught_by=(
+        "test_embedding.py::test_where_that_fits_all_notes_gives_the_best_whatever_their_age"
+    ),
+)
+class WhereTakesRowsInAnotherOrder(Opened, BrokenMemory):
+    """With where, the limit counts notes by age, and only those are ranked."""
+
+    async def list_memories(self, request: ListMemoriesRequest) -> ListMemoriesResponse:
+        if not (request.query and self.embeds and request.where and request.limit):
+            return await self.good.list_memories(request)
+        answer = await self.good.list_memories(everything(request))
+        oldest = sorted(answer.items, key=lambda one: one.item.created_at)[: request.limit]
+        return changed(answer, items=tuple(sorted(oldest, key=lambda one: -one.score)))
+
+
 @defect("EMB-2", "MEM-7", caught_by=_SCORE)
 class ScoreIsADistance(_Answer):
     """The score is the distance, 1 less the cosine."""
