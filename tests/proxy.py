@@ -65,8 +65,8 @@ class Proxy:
         where = f"127.0.0.1:{self.here}"
         return urlunsplit(parts._replace(netloc=f"{who}@{where}" if who else where))
 
-    def cut(self, fault: Fault) -> None:
-        """Have the fault happen, once, to the request that it says."""
+    def cut(self, fault: Fault | None) -> None:
+        """Have the fault happen, once, to the request that it says; None: nothing more happens."""
         self._fault, self._passed = fault, 0
 
     def next_fault(self) -> Fault | None:

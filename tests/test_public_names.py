@@ -14,6 +14,7 @@ import pytest
 
 import conformance_tests
 import stores_core
+from conformance_tests.broken.defect import defects
 from stores_core.shape import Request, Response
 from tests.conftest import ROOT
 
@@ -122,8 +123,10 @@ def test_a_page_names_nothing_that_is_missing(page: Path) -> None:
         for names in re.findall(r"^from stores_core[\w.]* import ([\w, ]+)$", text, re.MULTILINE)
         for name in names.split(",")
     }
-    placeholders = {"MyRunStore", "VerbNounRequest", "VerbNounResponse"}
-    assert sorted((classes | calls | imported) - known - placeholders) == []
+    known |= {"MyRunStore", "VerbNounRequest", "VerbNounResponse"}  # placeholders
+    known |= {"AsyncEngine", "create_pool", "create_distributed_table"}  # of others
+    known |= defects().keys()
+    assert sorted((classes | calls | imported) - known) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -133,8 +136,8 @@ def test_a_page_names_modules_and_targets_that_exist(page: Path) -> None:
         module, _, attribute = name.rpartition(".")
         found = importlib.import_module(module)
         assert hasattr(found, attribute) or importlib.import_module(name), name
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
     assert named <= targets
 
 
