@@ -6,7 +6,12 @@ from typing import Literal, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from stores_core.errors import InvalidRequestError, StoreError, StoreUnavailableError
+from stores_core.errors import (
+    EmbeddingMismatchError,
+    InvalidRequestError,
+    StoreError,
+    StoreUnavailableError,
+)
 from stores_core.memory import MemoryItem, StoredMemory
 from stores_core.moving import EmbedderInfo
 from stores_core.sending import nothing_sent
@@ -86,6 +91,17 @@ def _unit(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 def text_of(note: MemoryItem | StoredMemory) -> str:
     """What of a note is embedded."""
     return f"{note.key} {note.value}"
+
+
+def check_embedder(standing: EmbedderInfo | None, ours: EmbedderInfo) -> None:
+    """Raise EmbeddingMismatchError where the vectors in use are another embedder's (EMB-5)."""
+    if standing in (None, ours):
+        return
+    raise EmbeddingMismatchError(
+        f"the vectors here are of {standing.name!r} ({standing.dimensions} dimensions), this "
+        f"client embeds with {ours.name!r} ({ours.dimensions}); open with that embedder, or "
+        "run backend.admin.reembed until it is done"
+    )
 
 
 class NoteEmbedder:

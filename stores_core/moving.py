@@ -7,6 +7,7 @@ claims each run with its header in one step.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Protocol
 
@@ -17,6 +18,9 @@ from stores_core.runs import RunInfo
 from stores_core.shape import AsTuple, Request, Response, Shape, WriteRequest
 from stores_core.tool_results import ToolResult
 from stores_core.values import Count, Id, IdOrEmpty, Labels
+
+STAGED_FOR = timedelta(days=1)
+"""How long the logs of an unfinished import are kept for it to go on; then sweep may take them."""
 
 
 class LogRange(Shape):

@@ -1,6 +1,6 @@
-"""What every run store computes alike about logs: positions of a page, of a load, its size."""
+"""What every backend computes alike: positions of a page, of a load, its size; pages of names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stores_core.errors import InvalidRequestError, RecordTooLargeError
 from stores_core.limits import LOAD_BYTES
@@ -38,3 +38,17 @@ def check_load(sizes: Iterable[int]) -> None:
             allowed=f"{LOAD_BYTES} in one load; page through it with read_messages and "
             "read_events, or load the newest with last_messages",
         )
+
+
+def last_name(cursor: str) -> str | None:
+    """The name behind which a page of names begins; None where it is the first page.
+
+    A tenant or namespace may be "", so a position is the name with a sign before it.
+    """
+    return cursor[1:] if cursor else None
+
+
+def names_page(names: Sequence[str], limit: int) -> tuple[Sequence[str], str]:
+    """The first ``limit`` names, and the position to go on from: "" where there are no more."""
+    page = names[:limit]
+    return page, f":{page[-1]}" if len(page) < len(names) else ""

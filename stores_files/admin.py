@@ -24,6 +24,7 @@ from stores_core.admin import (
 )
 from stores_core.capabilities import Durability
 from stores_core.errors import InvalidRequestError
+from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
 from stores_files.failures import nothing_applied, perhaps_applied
 from stores_files.runs import FileRunStore
@@ -89,16 +90,15 @@ class FileAdmin:
         )
 
     async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:
-        last = request.cursor[1:] if request.cursor else None
+        last = last_name(request.cursor)
 
         def work() -> list[str]:
             with nothing_applied():
                 return list_tenants(self._storage, last, request.limit + 1)
 
         names = await self._storage.run(work)
-        page = names[: request.limit]
-        more = len(page) < len(names)
-        return ListTenantsResponse(tenants=page, next_cursor=f":{page[-1]}" if more else "")
+        page, position = names_page(names, request.limit)
+        return ListTenantsResponse(tenants=page, next_cursor=position)
 
     async def erase_tenant(self, request: EraseTenantRequest) -> EraseTenantResponse:
         def work() -> bool:

@@ -7,7 +7,6 @@ line says which row belongs to a note's version.
 """
 
 import hashlib
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +25,6 @@ from stores_files.commits import MESSAGES, Batch
 from stores_files.disk import Disk
 from stores_files.journal import Journal
 from stores_files.layout import NOTES_JOURNAL
-from stores_files.places import NEW
 
 SPARE = 1_000
 """So many lines more than twice the notes, and the journal is written anew."""
@@ -201,7 +199,3 @@ def vectors_name(embedder: EmbedderInfo) -> str:
     """The file of an embedder's vectors."""
     named = encode_json([embedder.name, embedder.dimensions])
     return f"vectors-{hashlib.sha256(named).hexdigest()[:32]}.f32"
-
-
-def new_name() -> str:
-    return NEW + secrets.token_hex(8)

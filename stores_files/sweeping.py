@@ -4,9 +4,10 @@ import contextlib
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from stores_core.errors import CorruptRecordError
+from stores_core.moving import STAGED_FOR
 from stores_core.retention import Retention
 from stores_core.values import micros
 from stores_files.commits import EVENTS, MESSAGES
@@ -19,9 +20,6 @@ from stores_files.places import Place, read_json, remove_folder, replace
 from stores_files.run_folders import log_of, shared_name
 from stores_files.storage import Tenant
 from stores_files.tool_results import retain
-
-STAGED_FOR = timedelta(days=1)
-"""How long the logs of an unfinished import are kept for it to go on."""
 
 BUILT_FOR = 3600.0
 """Seconds after which what was being built is taken for given up."""

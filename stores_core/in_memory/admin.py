@@ -31,6 +31,7 @@ from stores_core.in_memory.reembedding import reembed
 from stores_core.in_memory.runs import InMemoryRunStore, header
 from stores_core.in_memory.storage import Storage, Tenant
 from stores_core.in_memory.sweeping import sweep
+from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
 from stores_core.tool_text import join
 
@@ -114,16 +115,15 @@ class InMemoryAdmin:
         return ReembedResponse(embedded=embedded, done=done)
 
     async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:
-        last = request.cursor[1:] if request.cursor else None
+        last = last_name(request.cursor)
         with self._storage.lock:
             names = sorted(
                 name
                 for name, tenant in self._storage.tenants.items()
                 if not tenant.is_empty() and (last is None or name > last)
             )
-        page = names[: request.limit]
-        more = len(page) < len(names)
-        return ListTenantsResponse(tenants=page, next_cursor=f":{page[-1]}" if more else "")
+        page, position = names_page(names, request.limit)
+        return ListTenantsResponse(tenants=page, next_cursor=position)
 
     async def erase_tenant(self, request: EraseTenantRequest) -> EraseTenantResponse:
         with self._storage.lock:

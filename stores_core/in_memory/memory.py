@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector
+from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder
 from stores_core.errors import EmbeddingMismatchError
 from stores_core.in_memory.reembedding import embed_into, without_vector
 from stores_core.in_memory.storage import Tenant
@@ -29,6 +29,7 @@ from stores_core.memory import (
 )
 from stores_core.moving import EmbedderInfo
 from stores_core.notes import Namespace, Note, Place
+from stores_core.pages import last_name, names_page
 from stores_core.shape import WriteRequest
 from stores_core.values import filter_digest
 
@@ -78,15 +79,8 @@ class InMemoryMemoryStore:
         return await self._embedder.notes(items)
 
     def _check_embedder(self) -> None:
-        active = self._tenant.vectors.active
-        if self._embedder is None or active in (None, self._embedder.info):
-            return
-        ours = self._embedder.info
-        raise EmbeddingMismatchError(
-            f"the vectors here are of {active.name!r} ({active.dimensions} dimensions), this "
-            f"client embeds with {ours.name!r} ({ours.dimensions}); open with that embedder, or "
-            "run backend.admin.reembed until it is done"
-        )
+        if self._embedder is not None:
+            check_embedder(self._tenant.vectors.active, self._embedder.info)
 
     def _version(self, namespace: str, key: str) -> int:
         notes = self._tenant.namespaces.get(namespace)
@@ -208,16 +202,14 @@ class InMemoryMemoryStore:
 
     async def list_namespaces(self, request: ListNamespacesRequest) -> ListNamespacesResponse:
         with self._tenant.lock:
-            # A namespace may be "", so a position is the name with a sign before it.
-            last = request.cursor[1:] if request.cursor else None
+            last = last_name(request.cursor)
             names = sorted(
                 name
                 for name in self._tenant.namespaces
                 if name.startswith(request.prefix) and (last is None or name > last)
             )
-        page = names[: request.limit]
-        more = len(page) < len(names)
-        return ListNamespacesResponse(namespaces=page, next_cursor=f":{page[-1]}" if more else "")
+        page, position = names_page(names, request.limit)
+        return ListNamespacesResponse(namespaces=page, next_cursor=position)
 
 
 def remove(tenant: Tenant, namespace: str, key: str) -> bool:

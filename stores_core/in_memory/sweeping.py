@@ -1,14 +1,12 @@
 """Freeing what nothing can reach, within a budget."""
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from stores_core.in_memory.storage import Tenant
 from stores_core.in_memory.tool_results import retain
+from stores_core.moving import STAGED_FOR
 from stores_core.retention import Retention
-
-STAGED_FOR = timedelta(days=1)
-"""How long the logs of an unfinished import are kept for it to go on."""
 
 
 def sweep(

@@ -22,6 +22,7 @@ from stores_core.admin import (
 )
 from stores_core.embedding import NoteEmbedder
 from stores_core.errors import InvalidRequestError
+from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
 from stores_sql.postgres.migration_sql import script
 from stores_sql.postgres.reembedding import reembed
@@ -109,13 +110,12 @@ class PostgresAdmin:
         return ReembedResponse(embedded=embedded, done=done)
 
     async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:
-        last = request.cursor[1:] if request.cursor else None
+        last = last_name(request.cursor)
         names = await self._storage.read_once(
             lambda connection: list_tenants(connection, last, request.limit + 1)
         )
-        page = names[: request.limit]
-        more = len(page) < len(names)
-        return ListTenantsResponse(tenants=page, next_cursor=f":{page[-1]}" if more else "")
+        page, position = names_page(names, request.limit)
+        return ListTenantsResponse(tenants=page, next_cursor=position)
 
     async def erase_tenant(self, request: EraseTenantRequest) -> EraseTenantResponse:
         erased = await self._storage.write(lambda connection: erase(connection, request.tenant))

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as insert_or
 
 from stores_core.embedding import Vector
-from stores_core.errors import CorruptRecordError, EmbeddingMismatchError
+from stores_core.errors import CorruptRecordError
 from stores_core.moving import EmbedderInfo
 from stores_sql.parameters import fixed, given
 from stores_sql.postgres.notes import COLUMNS, HERE, Note, Spot, in_namespace
@@ -168,17 +168,6 @@ async def active(connection: Connection, tenant: str) -> EmbedderInfo | None:
     """The embedder whose vectors recall uses; None until the first were written."""
     row = await _ACTIVE.one(connection, name=tenant)
     return None if row is None else EmbedderInfo(name=row[0], dimensions=row[1])
-
-
-def check_embedder(standing: EmbedderInfo | None, ours: EmbedderInfo) -> None:
-    """Raise EmbeddingMismatchError where the vectors in use are another embedder's."""
-    if standing in (None, ours):
-        return
-    raise EmbeddingMismatchError(
-        f"the vectors here are of {standing.name!r} ({standing.dimensions} dimensions), this "
-        f"client embeds with {ours.name!r} ({ours.dimensions}); open with that embedder, or "
-        "run backend.admin.reembed until it is done"
-    )
 
 
 async def find_embedder(connection: Connection, tenant: str, info: EmbedderInfo) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector
+from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder
 from stores_core.errors import EmbeddingMismatchError
 from stores_core.limits import PAGE_BYTES
 from stores_core.memory import (
@@ -23,8 +23,9 @@ from stores_core.memory import (
     PutMemoryResponse,
     ScoredMemory,
 )
+from stores_core.pages import last_name, names_page
 from stores_core.values import micros
-from stores_sql.postgres.embedding import active, check_embedder, enter_embedder, set_active
+from stores_sql.postgres.embedding import active, enter_embedder, set_active
 from stores_sql.postgres.namespaces import (
     clear,
     enter_namespace,
@@ -231,17 +232,15 @@ class PostgresMemoryStore:
         return ClearNamespaceResponse(deleted=await self._tenant.write(work))
 
     async def list_namespaces(self, request: ListNamespacesRequest) -> ListNamespacesResponse:
-        # A namespace may be "", so a position is the name with a sign before it.
-        after = request.cursor[1:] if request.cursor else None
+        after = last_name(request.cursor)
         names = await self._storage.read_once(
             lambda connection: names_from(
                 connection, self._tenant.name, request.prefix, request.limit + 1, after
             )
         )
         fitting = [name for name in names if name.startswith(request.prefix)]
-        page = fitting[: request.limit]
-        more = len(page) < len(fitting)
-        return ListNamespacesResponse(namespaces=page, next_cursor=f":{page[-1]}" if more else "")
+        page, position = names_page(fitting, request.limit)
+        return ListNamespacesResponse(namespaces=page, next_cursor=position)
 
     def _spot(self, namespace: str) -> Spot:
         return Spot(self._tenant.name, namespace)

@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from sqlalchemy import and_, select
 
-from stores_core.embedding import EMBED_ON_QUERY, Vector, cosines
+from stores_core.embedding import EMBED_ON_QUERY, Vector, check_embedder, cosines
 from stores_core.errors import InvalidRequestError
 from stores_core.memory import ListMemoriesRequest, ScoredMemory
 from stores_core.moving import EmbedderInfo
 from stores_sql.parameters import fixed, given
-from stores_sql.postgres.embedding import Lacking, check_embedder, check_width, lacking_in
+from stores_sql.postgres.embedding import Lacking, check_width, lacking_in
 from stores_sql.postgres.matrices import MATRIX_BYTES, NEVER, Matrices, Matrix
 from stores_sql.postgres.nearest import (
     MOST_PROPOSED,

@@ -10,10 +10,11 @@ from stores_core.moving import (
 )
 from stores_core.values import from_micros
 from stores_sql.catalog import page, place_of, position_of
-from stores_sql.postgres.result_rows import NewResult, StoredResult, put_in_place, result_of
+from stores_sql.postgres.result_rows import parameters, put_in_place, result_of
 from stores_sql.postgres.statements import Connection
 from stores_sql.postgres.storage import Tenant
 from stores_sql.postgres.tool_results import ALL_RESULTS
+from stores_sql.results import NewResult, StoredResult
 
 
 async def export_tool_results(
@@ -49,7 +50,7 @@ async def import_tool_results(
     tenant: Tenant, request: ImportToolResultsRequest
 ) -> ImportToolResultsResponse:
     news = [
-        NewResult.of(record.ref, record.created_at, record.labels, record.result).given()
+        parameters(NewResult.of(record.ref, record.created_at, record.labels, record.result))
         for record in request.results
     ]
 

@@ -1,9 +1,8 @@
 """Rows of tool results: putting, finding and removing them, and what retention gives up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     ARRAY,
@@ -20,17 +19,17 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert as insert_or
 
-from stores_core.codec import encode
 from stores_core.errors import CorruptRecordError, StoreUnavailableError
 from stores_core.retention import Retention
 from stores_core.tool_results import ToolResult
-from stores_core.tool_text import join, split
+from stores_core.tool_text import join
 from stores_core.values import micros
-from stores_sql.catalog import Place, decode_labels, encode_labels
+from stores_sql.catalog import encode_labels
 from stores_sql.parameters import fixed, given
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import HELD_TENANT, TENANT, TRIES
 from stores_sql.postgres.tables import RESULTS, chunks, labels, results, tenant_states
+from stores_sql.results import NewResult, StoredResult
 
 CHUNK_CHARACTERS = 1 << 16
 
@@ -82,60 +81,20 @@ _HOLD_COUNTS = Statement(
 )
 
 
-class StoredResult(NamedTuple):
-    """A result's row, without its tenant and the rest of its JSON."""
-
-    number: int
-    ref: str
-    age: int
-    size: int
-    characters: int
-    labels: str
-
-    @property
-    def place(self) -> Place:
-        return self.age, self.ref
-
-    def named(self) -> dict[str, str]:
-        """The labels."""
-        try:
-            return decode_labels(self.labels)
-        except ValueError as error:
-            raise CorruptRecordError(store="tool_results", id=self.ref) from error
-
-
-@dataclass(frozen=True, slots=True)
-class NewResult:
-    """A result on its way in, already taken apart. ``created`` is in microseconds."""
-
-    ref: str
-    created: int
-    labels: Mapping[str, str]
-    text: str
-    rest: bytes
-    bytes: int
-
-    @classmethod
-    def of(
-        cls, ref: str, created: datetime, labels: Mapping[str, str], result: ToolResult
-    ) -> "NewResult":
-        text, rest = split(result)
-        return cls(ref, micros(created), labels, text, rest, len(encode(result)))
-
-    def given(self) -> dict[str, Any]:
-        """The parameters of a put."""
-        starts = range(0, len(self.text), CHUNK_CHARACTERS)
-        return {
-            "ref": self.ref,
-            "age": -self.created,
-            "size": self.bytes,
-            "characters": len(self.text),
-            "labels": encode_labels(self.labels).decode(),
-            "rest": self.rest.decode(),
-            "texts": [self.text[start : start + CHUNK_CHARACTERS].encode() for start in starts],
-            "keys": list(self.labels),
-            "values": list(self.labels.values()),
-        }
+def parameters(new: NewResult) -> dict[str, Any]:
+    """The parameters of a put."""
+    starts = range(0, len(new.text), CHUNK_CHARACTERS)
+    return {
+        "ref": new.ref,
+        "age": -new.created,
+        "size": new.bytes,
+        "characters": len(new.text),
+        "labels": encode_labels(new.labels).decode(),
+        "rest": new.rest.decode(),
+        "texts": [new.text[start : start + CHUNK_CHARACTERS].encode() for start in starts],
+        "keys": list(new.labels),
+        "values": list(new.labels.values()),
+    }
 
 
 def _putting(*, replacing: bool) -> Statement:

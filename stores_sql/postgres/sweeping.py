@@ -1,10 +1,11 @@
 """Freeing what nothing can reach, within a budget."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from sqlalchemy import or_, select
 
+from stores_core.moving import STAGED_FOR
 from stores_core.retention import Retention
 from stores_core.values import micros
 from stores_sql.parameters import given
@@ -13,9 +14,6 @@ from stores_sql.postgres.result_rows import retain
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import Tenant
 from stores_sql.postgres.tables import logs
-
-STAGED_FOR = timedelta(days=1)
-"""How long the logs of an unfinished import are kept for it to go on."""
 
 SWEPT_AT_ONCE = 1_000
 """A sweep writes in pieces of this size, so that it holds no lock for long."""

@@ -40,10 +40,9 @@ from stores_sql.postgres.catalog import (
 from stores_sql.postgres.result_rows import (
     CHUNK_CHARACTERS,
     INFO,
-    NewResult,
-    StoredResult,
     hold,
     is_surplus,
+    parameters,
     put,
     put_in_place,
     remove,
@@ -55,6 +54,7 @@ from stores_sql.postgres.result_rows import (
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import TENANT, Tenant
 from stores_sql.postgres.tables import RESULTS, results
+from stores_sql.results import NewResult, StoredResult
 
 LONG_TEXT = 1 << 18
 """A longer text is searched in a thread, so that others need not wait for it."""
@@ -80,7 +80,7 @@ class PostgresToolResultStore:
         self._retention = retention
 
     async def put_tool_result(self, request: PutToolResultRequest) -> PutToolResultResponse:
-        new = NewResult.of(request.ref, request.at, request.labels, request.result).given()
+        new = parameters(NewResult.of(request.ref, request.at, request.labels, request.result))
         if not await self._storage.write_once(lambda connection: put(connection, self._name, new)):
             await self._tenant.write(
                 lambda connection, tenant: put_in_place(connection, tenant, self._name, new)

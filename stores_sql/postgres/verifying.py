@@ -17,13 +17,14 @@ from stores_sql.headers import StoredRun
 from stores_sql.parameters import given
 from stores_sql.postgres.logs import Both, log_lengths, ranges_of
 from stores_sql.postgres.notes import BEFORE_ALL, Note, Place, Spot, listed, names_from
-from stores_sql.postgres.result_rows import StoredResult, result_of
+from stores_sql.postgres.result_rows import result_of
 from stores_sql.postgres.run_rows import HEADER
 from stores_sql.postgres.runs import ALL_RUNS
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import Tenant
 from stores_sql.postgres.tables import EVENTS, MESSAGES, entries, logs, run_ranges, runs
 from stores_sql.postgres.tool_results import ALL_RESULTS
+from stores_sql.results import StoredResult
 
 E = TypeVar("E")
 

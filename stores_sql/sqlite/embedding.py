@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import and_, delete, exists, select, update
 
 from stores_core.embedding import Vector
-from stores_core.errors import CorruptRecordError, EmbeddingMismatchError
+from stores_core.errors import CorruptRecordError
 from stores_core.moving import EmbedderInfo
 from stores_core.ranking import VectorTable
 from stores_sql.parameters import given
@@ -92,18 +92,6 @@ def active(connection: Connection, tenant: int) -> EmbedderInfo | None:
     """The embedder whose vectors recall uses; None until the first were written."""
     row = _ACTIVE.one(connection, tenant=tenant)
     return None if row is None else EmbedderInfo(name=row[0], dimensions=row[1])
-
-
-def check_embedder(connection: Connection, tenant: int, ours: EmbedderInfo) -> None:
-    """Raise EmbeddingMismatchError where the vectors in use are another embedder's."""
-    standing = active(connection, tenant)
-    if standing in (None, ours):
-        return
-    raise EmbeddingMismatchError(
-        f"the vectors here are of {standing.name!r} ({standing.dimensions} dimensions), this "
-        f"client embeds with {ours.name!r} ({ours.dimensions}); open with that embedder, or "
-        "run backend.admin.reembed until it is done"
-    )
 
 
 def find_embedder(connection: Connection, tenant: int, info: EmbedderInfo) -> int:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from sqlalchemy import select
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector
+from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder
 from stores_core.errors import EmbeddingMismatchError
 from stores_core.limits import PAGE_BYTES
 from stores_core.memory import (
@@ -28,12 +28,13 @@ from stores_core.memory import (
     StoredMemory,
 )
 from stores_core.moving import EmbedderInfo
+from stores_core.pages import names_page
 from stores_core.shape import WriteRequest
 from stores_core.values import filter_digest, micros
 from stores_sql.parameters import given
 from stores_sql.sqlite.embedding import (
     Matrices,
-    check_embedder,
+    active,
     enter_embedder,
     find_embedder,
     put_vector,
@@ -143,7 +144,7 @@ class SqliteMemoryStore:
     def _check_embedder(self, connection: Connection, tenant: int) -> None:
         if self._embedder is not None:
             try:
-                check_embedder(connection, tenant, self._embedder.info)
+                check_embedder(active(connection, tenant), self._embedder.info)
             except EmbeddingMismatchError:
                 self._seen_to_fit = False
                 raise
@@ -290,9 +291,8 @@ class SqliteMemoryStore:
             return found
 
         names = await self._tenant.read(work)
-        page = names[: request.limit]
-        more = len(page) < len(names)
-        return ListNamespacesResponse(namespaces=page, next_cursor=f":{page[-1]}" if more else "")
+        page, position = names_page(names, request.limit)
+        return ListNamespacesResponse(namespaces=page, next_cursor=position)
 
 
 def _wanted(request: ListMemoriesRequest) -> list[bytes]:

@@ -35,6 +35,7 @@ from stores_core.values import from_micros, micros
 from stores_sql.catalog import page, place_of, position_of
 from stores_sql.headers import NewRun, StoredRun, header
 from stores_sql.parameters import fixed, given
+from stores_sql.results import NewResult, StoredResult
 from stores_sql.sqlite import tool_results
 from stores_sql.sqlite.embedding import (
     active,
@@ -180,7 +181,7 @@ class SqliteMoving:
             rows = tool_results.ALL_RESULTS.run(
                 connection, tenant=tenant, age=age, id=id, most=most + 1
             )
-            found, position, _ = page(rows, tool_results.StoredResult._make, most, most)
+            found, position, _ = page(rows, StoredResult._make, most, most)
             fitting = page_length(stored.size for stored in found)
             if fitting < len(found):
                 position = position_of(found[fitting - 1].place)
@@ -201,7 +202,7 @@ class SqliteMoving:
         self, request: ImportToolResultsRequest
     ) -> ImportToolResultsResponse:
         news = [
-            tool_results.NewResult.of(record.ref, record.created_at, record.labels, record.result)
+            NewResult.of(record.ref, record.created_at, record.labels, record.result)
             for record in request.results
         ]
 

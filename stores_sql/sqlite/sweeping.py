@@ -1,10 +1,11 @@
 """Freeing what nothing can reach, within a budget."""
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import select
 
+from stores_core.moving import STAGED_FOR
 from stores_core.retention import Retention
 from stores_core.values import micros
 from stores_sql.parameters import fixed, given
@@ -12,9 +13,6 @@ from stores_sql.sqlite.logs import trim
 from stores_sql.sqlite.statements import Connection, Statement
 from stores_sql.sqlite.tables import logs
 from stores_sql.sqlite.tool_results import retain
-
-STAGED_FOR = timedelta(days=1)
-"""How long the logs of an unfinished import are kept for it to go on."""
 
 _STALE = Statement(
     select(logs.c.number)

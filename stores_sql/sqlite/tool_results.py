@@ -1,14 +1,11 @@
 """The store of tool results in SQLite."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import delete, select, tuple_, update
 
-from stores_core.codec import encode
-from stores_core.errors import CorruptRecordError
 from stores_core.limits import looked_at_most
 from stores_core.retention import Retention
 from stores_core.tool_results import (
@@ -27,10 +24,11 @@ from stores_core.tool_results import (
     ToolResult,
     ToolResultInfo,
 )
-from stores_core.tool_text import join, read_slice, search, split
+from stores_core.tool_text import join, read_slice, search
 from stores_core.values import from_micros, micros
-from stores_sql.catalog import Place, decode_labels, encode_labels, page, place_of
+from stores_sql.catalog import encode_labels, page, place_of
 from stores_sql.parameters import given
+from stores_sql.results import NewResult, StoredResult
 from stores_sql.sqlite.catalog import count_label, enter_labels, remove_labels
 from stores_sql.sqlite.statements import Connection, Statement, inserting
 from stores_sql.sqlite.storage import Tenant
@@ -94,47 +92,6 @@ _COUNTED = Statement(
         tenants.c.number == given("tenant")
     )
 )
-
-
-class StoredResult(NamedTuple):
-    """A result's row, without its tenant and the rest of its JSON."""
-
-    number: int
-    ref: str
-    age: int
-    size: int
-    characters: int
-    labels: bytes
-
-    @property
-    def place(self) -> Place:
-        return self.age, self.ref
-
-    def named(self) -> dict[str, str]:
-        """The labels."""
-        try:
-            return decode_labels(self.labels)
-        except ValueError as error:
-            raise CorruptRecordError(store="tool_results", id=self.ref) from error
-
-
-@dataclass(frozen=True, slots=True)
-class NewResult:
-    """A result on its way in, already taken apart. ``created`` is in microseconds."""
-
-    ref: str
-    created: int
-    labels: Mapping[str, str]
-    text: str
-    rest: bytes
-    bytes: int
-
-    @classmethod
-    def of(
-        cls, ref: str, created: datetime, labels: Mapping[str, str], result: ToolResult
-    ) -> "NewResult":
-        text, rest = split(result)
-        return cls(ref, micros(created), labels, text, rest, len(encode(result)))
 
 
 class SqliteToolResultStore:

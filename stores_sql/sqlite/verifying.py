@@ -15,6 +15,7 @@ from stores_sql.catalog import page, place_of
 from stores_sql.findings import Findings, damage
 from stores_sql.headers import StoredRun
 from stores_sql.parameters import fixed, given
+from stores_sql.results import StoredResult
 from stores_sql.sqlite import tool_results
 from stores_sql.sqlite.logs import length_of
 from stores_sql.sqlite.memory import NAMESPACES_FROM
@@ -205,7 +206,7 @@ async def _verify_results(tenant: Tenant, findings: Findings) -> None:
         ) -> tuple[list[tuple[str, str]], str]:
             # One at a time, since a result may be large.
             rows = tool_results.ALL_RESULTS.run(connection, tenant=number, age=age, id=id, most=2)
-            found, position, _ = page(rows, tool_results.StoredResult._make, 1, 1)
+            found, position, _ = page(rows, StoredResult._make, 1, 1)
             return [(stored.ref, _damage(connection, stored)) for stored in found], position
 
         problem = Problem(store="tool_results", id=id, what="")
@@ -217,5 +218,5 @@ async def _verify_results(tenant: Tenant, findings: Findings) -> None:
                 findings.add("tool_results", ref, what)
 
 
-def _damage(connection: Connection, stored: tool_results.StoredResult) -> str:
+def _damage(connection: Connection, stored: StoredResult) -> str:
     return damage(stored.named) or damage(partial(tool_results.result_of, connection, stored))
