@@ -268,6 +268,14 @@ SOUND: dict[str, list[Record]] = {
     "an append that overlaps a delete and a create, after them": [
         *BEGIN, append((6, 20), "c", (1, 0)), delete((8, 9)), create((10, 11), "M"),
         load((90, 91), ["c/0"], life="M")],
+    "a batch sent again that the next life refused": [
+        *BEGIN, append((6, 7), "c", (4, 1), key="k"), load((8, 9), [*A, *B, "c/0"], B),
+        append((10, 30), "c", (0, 0), key="k", expected=(9, None), done=False, conflict=True),
+        delete((12, 13)), create((14, 15), "M"), load((90, 91), [], life="M")],
+    "a batch sent again that the next life took, which nobody saw": [
+        *BEGIN, append((6, 7), "c", (4, 1), key="k"), load((8, 9), [*A, *B, "c/0"], B),
+        append((10, 30), "c", (1, 0), key="k"), delete((12, 13)), create((14, 15), "M"),
+        get((32, 33), (1, 0), life="M")],
     "a delete of unknown outcome": [*BEGIN, delete((6, 7), outcome=UNKNOWN),
         get((8, 9), (3, 1)), gone((10, 11))],
     "a create of unknown outcome, deleted unseen": [create((0, 1), outcome=UNKNOWN),

@@ -84,7 +84,7 @@ async def test_records_come_back_from_a_file_as_they_went_in(tmp_path: Path) -> 
 def test_the_command_judges_threads_over_a_storage_in_memory(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    arguments = ["--url", "memory:", "--threads", "2", "--tasks", "4", "--operations", "400"]
+    arguments = ["--url", "memory:", "--threads", "2", "--tasks", "4", "--operations", "20000"]
     assert main(arguments) == 0
     assert "no fault" in capsys.readouterr().out
 

@@ -1,6 +1,7 @@
 """One life of a run id, from the call that began it, and which calls can have belonged to it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance_tests.histories.logs import HistoryFaultError, Log, batch_of
@@ -99,8 +100,9 @@ def _set_ends(records: Sequence[Record], lives: Mapping[str, Sequence[Life]]) ->
             )
 
 
-def settle(records: Iterable[Record], lives: Mapping[str, Sequence[Life]]) -> list[Record]:
+def settle(records: Sequence[Record], lives: Mapping[str, Sequence[Life]]) -> list[Record]:
     """Enter each call into the life that it belonged to; those of which that cannot be told."""
+    sends = Counter(record.sent.batch for record in records if record.operation == "append")
     by_token = {life.token: life for family in lives.values() for life in family}
     unclear: list[Record] = []
     rest: list[Record] = []
@@ -120,8 +122,12 @@ def settle(records: Iterable[Record], lives: Mapping[str, Sequence[Life]]) -> li
         family = lives.get(record.run_id, ())
         if len(family) > 1:
             family = [life for life in family if life.may_have(record)]
+            # What was sent again may have met another life each time, and found room in both.
             at_home = {
-                token for name in _named(record) for token in homes.get((record.run_id, name), ())
+                token
+                for name in _named(record)
+                if sends[name] < 2
+                for token in homes.get((record.run_id, name), ())
             }
             family = [life for life in family if life.token in at_home] or family
         if len(family) == 1:

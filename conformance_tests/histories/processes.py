@@ -11,9 +11,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Barrier
 
 from conformance_tests.histories.driving import drive
 from conformance_tests.histories.recording import Record, read, write
@@ -73,9 +75,18 @@ async def in_processes(
 
 async def in_threads(work: Work, count: int, clients: Sequence[Backend]) -> list[Record]:
     """The records of so many threads, each with an event loop of its own, over the same clients."""
-    parts = await asyncio.gather(
-        *(asyncio.to_thread(asyncio.run, part.done(clients)) for part in work.parts(count))
-    )
+    start = Barrier(count)
+
+    async def begun(part: Work) -> list[Record]:
+        start.wait(PATIENCE)  # or one would be done before the next is there
+        return await part.done(clients)
+
+    # Of its own: a default one may have fewer threads than have to be here at once.
+    with ThreadPoolExecutor(count) as pool:
+        loop = asyncio.get_running_loop()
+        parts = await asyncio.gather(
+            *(loop.run_in_executor(pool, asyncio.run, begun(part)) for part in work.parts(count))
+        )
     return [record for part in parts for record in part]
 
 
