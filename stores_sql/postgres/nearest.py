@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Float,
     LargeBinary,
+    Select,
     Text,
     cast,
     column,
@@ -33,7 +34,16 @@ from sqlalchemy.types import UserDefinedType
 from stores_core.embedding import Vector
 from stores_sql.parameters import fixed, given
 from stores_sql.postgres.embedding import sent, vector_from_array, vector_from_sent
-from stores_sql.postgres.notes import CHANGES, COLUMNS, HERE, Note, Spot, filters_given, has_filters
+from stores_sql.postgres.notes import (
+    CHANGES,
+    COLUMNS,
+    HERE,
+    Note,
+    Spot,
+    filters_given,
+    has_filters,
+    one_each,
+)
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import TENANT
 from stores_sql.postgres.tables import note_filters, notes, vectors
@@ -274,26 +284,24 @@ _of_note = (
     notes.c.tenant == TENANT,
     notes.c.namespace == HERE,
 )
-_with_filters = select(note_filters.c.note).where(*has_filters)
+
+
+def _vector_of(note: ColumnElement[int], column: ColumnElement[Any]) -> Select[Any]:
+    return select(column).where(*_of_generation, vectors.c.note == note)
 
 
 def _everything(filtered: bool) -> Statement:
-    # With a limit it stays one look-up in the index for each note. A join may, as long as the
-    # tables are not analysed, go through all notes of the namespace for each vector.
-    beside = (
-        select(sent.label("data"))
-        .where(*_of_generation, vectors.c.note == notes.c.number)
-        .correlate(notes)
-        .limit(fixed(1))
-        .lateral("beside")
-    )
+    beside = one_each(_vector_of(notes.c.number, sent.label("data")), notes)
     rows = (
         select(CHANGES, beside.c.data, *COLUMNS)
         .select_from(notes.join(beside, true()))
         .where(*_of_note)
     )
     if filtered:
-        rows = rows.where(notes.c.number.in_(_with_filters))
+        # As an array, which the server looks up in the index; a list of rows it may go through for
+        # each note.
+        fitting = select(note_filters.c.note).where(*has_filters).scalar_subquery()
+        rows = rows.where(notes.c.number == func.any(func.array(fitting)))
     return Statement(rows.order_by(notes.c.created, notes.c.number))
 
 
@@ -335,19 +343,22 @@ def _nearest(ranked: CTE) -> ColumnElement[Any]:
 def _exact(extension: Extension, dimensions: int, filtered: bool) -> Statement:
     forms = Forms(extension, dimensions)
     asked = _asked()
-    distance = forms.distance(vectors.c.vector, select(asked.c.vector).scalar_subquery())
-    rows = select(vectors.c.note, distance.label("distance")).where(*_of_generation)
+    cosine = forms.distance(vectors.c.vector, select(asked.c.vector).scalar_subquery())
+    distance = cosine.label("distance")
+    rows = select(vectors.c.note, distance).where(*_of_generation)
     if filtered:
-        rows = rows.where(vectors.c.note.in_(_with_filters))
-    ranked = rows.cte("ranked")
-    return Statement(
-        select(CHANGES, forms.sent(vectors.c.vector), *COLUMNS)
-        .where(
-            *_of_generation,
-            *_of_note,
-            notes.c.number == _nearest(ranked),
-            vectors.c.note == notes.c.number,
+        of_note = one_each(_vector_of(note_filters.c.note, distance), note_filters)
+        rows = (
+            select(note_filters.c.note, of_note.c.distance)
+            .select_from(note_filters.join(of_note, true()))
+            .where(*has_filters)
         )
+    ranked = rows.cte("ranked")
+    beside = one_each(_vector_of(notes.c.number, forms.sent(vectors.c.vector).label("data")), notes)
+    return Statement(
+        select(CHANGES, beside.c.data, *COLUMNS)
+        .select_from(notes.join(beside, true()))
+        .where(*_of_note, notes.c.number == _nearest(ranked))
         .order_by(notes.c.created, notes.c.number)
     )
 

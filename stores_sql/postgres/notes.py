@@ -8,13 +8,16 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     ColumnElement,
+    FromClause,
     LargeBinary,
     Select,
     column,
     func,
     select,
+    true,
     tuple_,
 )
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from stores_core.codec import decode_json
 from stores_core.errors import CorruptRecordError
@@ -276,18 +279,33 @@ _NUMBERS_WITH = Statement(select(note_filters.c.note).where(*has_filters))
 def _rows(filtered: bool, containing: bool, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
     order: tuple[ColumnElement[Any], ...] = (notes.c.created, notes.c.number)
     rows = select(*columns).where(*in_namespace)
-    if filtered:
-        order = (note_filters.c.created, note_filters.c.note)
-        rows = rows.where(*has_filters, notes.c.number == note_filters.c.note)
     if containing:
         place = func.pg_catalog.position(notes.c.folded, given("part", LargeBinary))
         rows = rows.where(place > fixed(0))
+    if filtered:
+        order = (note_filters.c.created, note_filters.c.note)
+        fitting = one_each(rows.where(notes.c.number == note_filters.c.note), note_filters)
+        rows = (
+            select(*fitting.c).select_from(note_filters.join(fitting, true())).where(*has_filters)
+        )
     return rows.where(tuple_(*order) > tuple_(given("created"), given("number"))).order_by(*order)
+
+
+def one_each(row: Select[Any], of: FromClause) -> LateralFromClause:
+    """The one row that belongs to each of ``of``.
+
+    With a limit it stays one look-up in an index for each. A join may, as long as the tables are
+    not analysed, go through all rows of the namespace for each.
+    """
+    return row.correlate(of).limit(fixed(1)).lateral()
+
+
+_SIZE = func.octet_length(notes.c.folded).label("size")
 
 
 @cache
 def _candidates(filtered: bool) -> Statement:
-    return Statement(_rows(filtered, True, (notes.c.number, func.octet_length(notes.c.folded))))
+    return Statement(_rows(filtered, True, (notes.c.number, _SIZE)))
 
 
 @cache
