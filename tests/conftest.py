@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.postgres_notes import index_early
 from tests.postgres_server import postgres, postgres_url, shared_postgres_url
 from tests.redis_server import redis, redis_url
 
 # fixtures of all tests
-__all__ = ["postgres", "postgres_url", "redis", "redis_url", "shared_postgres_url"]
+__all__ = ["index_early", "postgres", "postgres_url", "redis", "redis_url", "shared_postgres_url"]
 
 ROOT = Path(__file__).parent.parent
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
-from stores_core import MemoryItem, open_backend
+from stores_core import Backend, MemoryItem, open_backend
 from stores_core.embedding import Purpose
+from stores_sql.postgres import recall, vector_indexes
 from tests.postgres_server import asyncpg
 
 Rows = npt.NDArray[np.float32]
@@ -85,3 +87,33 @@ async def bring(url: str, embedder: Numbered, spaces: Mapping[str, Sequence[int]
         await connection.execute("ANALYZE")
     finally:
         await connection.close()
+
+
+async def execute(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def value(url: str, query: str) -> Any:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(query)
+    finally:
+        await connection.close()
+
+
+async def keys(backend: Backend, space: str, query: str, limit: int = 10, **more: Any) -> list[str]:
+    answer = await backend.memory.list_memories(namespace=space, query=query, limit=limit, **more)
+    return [scored.item.key for scored in answer.items]
+
+
+@pytest.fixture
+def index_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace of 500 notes is large enough for an index, and it is asked of it alone."""
+    monkeypatch.setattr(vector_indexes, "LARGE", 500)
+    monkeypatch.setattr(recall, "LARGE", 500)
+    monkeypatch.setattr(recall, "MATRIX_BYTES_BESIDE_INDEX", 0)

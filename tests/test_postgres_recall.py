@@ -1,4 +1,4 @@
-"""Notes in Postgres: racing writers, recall with an index, without one, without the extension."""
+"""Recall in Postgres: with an index, without one, without the extension."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
@@ -11,17 +11,16 @@ import pytest
 from conformance_tests.suite.spelled import Spelled, recalled, spell
 from stores_core import (
     Backend,
-    EmbeddingMismatchError,
     InvalidRequestError,
     MemoryItem,
     open_backend,
 )
-from stores_sql.postgres import recall, vector_indexes
-from stores_sql.postgres.nearest import Extension, Forms, find_extension
+from stores_sql.postgres import recall
+from stores_sql.postgres.extension import Extension, Forms, find_extension
 from stores_sql.postgres.statements import Connection
 from stores_sql.postgres.vector_indexes import LARGE
-from tests.postgres_notes import Numbered, best, bring, clustered
-from tests.postgres_plans import MODES, explained, nodes, recorded
+from tests.postgres_notes import Numbered, best, bring, clustered, execute, keys
+from tests.postgres_plans import MODES, explained, nodes
 from tests.postgres_server import asyncpg, drop_database, new_database
 
 EAST, WEST = spell(1, 0), spell(-1, 0)
@@ -29,112 +28,6 @@ DIMENSIONS = 16
 ALL = range(LARGE + 2_000)
 LARGE_ONE, SMALL_ONE = ALL[: LARGE + 1_880], ALL[LARGE + 1_880 :]
 QUERIES = 30
-
-
-async def execute(url: str, *statements: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
-
-
-async def value(url: str, query: str) -> Any:
-    connection = await asyncpg.connect(url)
-    try:
-        return await connection.fetchval(query)
-    finally:
-        await connection.close()
-
-
-async def keys(backend: Backend, space: str, query: str, limit: int = 10, **more: Any) -> list[str]:
-    answer = await backend.memory.list_memories(namespace=space, query=query, limit=limit, **more)
-    return [scored.item.key for scored in answer.items]
-
-
-# Writers
-
-
-async def test_racing_puts_to_one_namespace_are_all_there_and_counted(postgres_url: str) -> None:
-    async with open_backend(postgres_url) as one, open_backend(postgres_url) as other:
-        puts = await asyncio.gather(
-            *(
-                client.memory.put_memory(
-                    item=MemoryItem(key=f"k{n % 10}", value=f"{n}", metadata={"n": n % 3}),
-                    namespace="s",
-                )
-                for n in range(40)
-                for client in (one, other)
-            )
-        )
-        assert sum(put.created for put in puts) == 10
-        assert sorted(put.version for put in puts) == sorted(list(range(1, 9)) * 10)
-        listed = (await one.memory.list_memories(namespace="s")).items
-        assert [scored.item.version for scored in listed] == [8] * 10
-        for n in range(3):
-            found = (await other.memory.list_memories(namespace="s", where={"n": n})).items
-            assert {scored.item.key for scored in found} == {
-                scored.item.key for scored in listed if scored.item.metadata == {"n": n}
-            }
-    counts = await value(postgres_url, "SELECT note_count FROM agent_stores.namespaces")
-    assert counts == 10
-
-
-async def test_no_put_that_races_a_delete_starts_below_the_deleted_version(
-    postgres_url: str,
-) -> None:
-    async with open_backend(postgres_url) as one, open_backend(postgres_url) as other:
-        highest = 0
-        for n in range(40):
-            put, _ = await asyncio.gather(
-                one.memory.put_memory(item=MemoryItem(key="k", value=f"{n}"), namespace="s"),
-                other.memory.delete_memory(key="k", namespace="s")
-                if n % 2
-                else other.memory.clear_namespace(namespace="s"),
-            )
-            assert put.version > highest
-            highest = put.version
-            # Whether it was deleted before or after, the next one starts above.
-
-
-async def test_a_cap_holds_under_racing_puts(postgres_url: str) -> None:
-    async with (
-        open_backend(postgres_url, notes_per_namespace=5) as one,
-        open_backend(postgres_url, notes_per_namespace=5) as other,
-    ):
-        await asyncio.gather(
-            *(
-                client.memory.put_memory(item=MemoryItem(key=f"{index} {n}", value="v"))
-                for n in range(15)
-                for index, client in enumerate((one, other))
-            )
-        )
-        assert len((await one.memory.list_memories()).items) == 5
-    assert await value(postgres_url, "SELECT note_count FROM agent_stores.namespaces") == 5
-
-
-async def test_a_put_is_one_statement_and_a_batch_too(postgres_url: str) -> None:
-    async with recorded(postgres_url) as (backend, sent):
-        await backend.memory.put_memory(item=MemoryItem(key="first", value="v"))
-        for items in (1, 500):
-            batch = [MemoryItem(key=f"k{n}", value="v", metadata={"n": n}) for n in range(items)]
-            sent.clear()
-            await backend.memory.put_memories(items=batch)
-            assert len([one for one in sent if "agent_stores" in one.query]) == 1
-
-
-async def test_a_long_query_is_matched_to_its_end(postgres_url: str) -> None:
-    start = "é%_\\" * 40
-    async with open_backend(postgres_url) as backend:
-        for n, text in enumerate((start + "x", start + "Y", "z" + start + "y")):
-            await backend.memory.put_memory(
-                item=MemoryItem(key=f"k{n}", value=text, metadata={"odd": n % 2 == 1})
-            )
-        assert await keys(backend, "", start, limit=0) == ["k0", "k1", "k2"]
-        assert await keys(backend, "", start + "y", limit=0) == ["k1", "k2"]
-        assert await keys(backend, "", start + "y", limit=1) == ["k1"]
-        assert await keys(backend, "", start + "y", where={"odd": False}) == ["k2"]
 
 
 # Recall at a size where an index is asked
@@ -227,14 +120,6 @@ async def test_what_the_index_is_told_is_not_left_on_the_connection(
         assert await pool.fetchval("SHOW hnsw.ef_search") == "40"
         assert await pool.fetchval("SHOW hnsw.iterative_scan") == "off"
     await pool.close()
-
-
-@pytest.fixture
-def index_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A namespace of 500 notes is large enough for an index, and it is asked of it alone."""
-    monkeypatch.setattr(vector_indexes, "LARGE", 500)
-    monkeypatch.setattr(recall, "LARGE", 500)
-    monkeypatch.setattr(recall, "MATRIX_BYTES_BESIDE_INDEX", 0)
 
 
 @pytest.mark.usefixtures("index_early")
@@ -389,95 +274,3 @@ async def test_the_version_of_the_extension_is_read(postgres_url: str) -> None:
     assert found is not None
     assert found.schema == "public"
     assert found.version >= (0, 5)
-
-
-# Embedders that take over
-
-
-@pytest.mark.usefixtures("index_early")
-async def test_a_role_without_rights_on_the_tables_reembeds_without_an_index(
-    postgres_url: str,
-) -> None:
-    rows = clustered(3, 510, 2)
-    await bring(postgres_url, Numbered(rows), {"s": range(len(rows))})
-    role = f"role_{postgres_url[-12:]}"
-    await execute(
-        postgres_url,
-        f"CREATE ROLE {role} LOGIN PASSWORD 'x'",
-        f"GRANT USAGE ON SCHEMA agent_stores TO {role}",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA agent_stores TO {role}",
-        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA agent_stores TO {role}",
-    )
-    try:
-
-        async def be_it(connection: Any) -> None:
-            await connection.execute(f"SET ROLE {role}")
-
-        pool = await asyncpg.create_pool(postgres_url, min_size=1, max_size=1, setup=be_it)
-        async with open_backend(
-            postgres_url, pool=pool, create=False, embedder=Numbered(rows)
-        ) as backend:
-            assert (await backend.admin.reembed()).done
-            assert len(await keys(backend, "s", "query 5")) == 10
-        await pool.close()
-        names = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'vectors_nearest_%'"
-        assert await value(postgres_url, names) == 0
-    finally:
-        await execute(postgres_url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
-
-
-async def test_taking_over_misses_no_note_that_is_put_meanwhile(postgres_url: str) -> None:
-    async with (
-        open_backend(postgres_url, embedder=Spelled(name="old")) as old,
-        open_backend(postgres_url, embedder=Spelled(name="old")) as other,
-        open_backend(postgres_url, embedder=Spelled(name="new")) as new,
-    ):
-        for n in range(20):
-            await old.memory.put_memory(item=MemoryItem(key=f"k{n}", value=EAST), namespace="s")
-        put, chance = 0, np.random.default_rng(1)
-
-        async def go_on_putting(client: Backend, name: str) -> None:
-            nonlocal put
-            for n in range(1_000):
-                try:
-                    await client.memory.put_memory(
-                        item=MemoryItem(key=f"{name}{n}", value=WEST), namespace=f"s{n % 3}"
-                    )
-                except EmbeddingMismatchError:
-                    return
-                put += 1
-                await asyncio.sleep(0.1 * float(chance.random()))
-            raise AssertionError("the new embedder never took over")
-
-        async def take_over() -> None:
-            while not (await new.admin.reembed(limit=500)).done:
-                pass
-
-        await asyncio.gather(go_on_putting(old, "a"), go_on_putting(other, "b"), take_over())
-        lacking = await value(
-            postgres_url,
-            "SELECT count(*) FROM agent_stores.notes n WHERE NOT EXISTS (SELECT FROM "
-            "agent_stores.vectors v JOIN agent_stores.embedders e ON e.number = v.embedder "
-            "WHERE e.name = 'new' AND v.note = n.number)",
-        )
-        assert lacking == 0
-        assert await value(postgres_url, "SELECT count(*) FROM agent_stores.vectors") == 20 + put
-        assert await value(postgres_url, "SELECT name FROM agent_stores.embedders") == "new"
-
-
-@pytest.mark.usefixtures("index_early")
-async def test_an_index_goes_with_its_embedder(postgres_url: str) -> None:
-    rows = clustered(4, 600, 2)
-    await bring(postgres_url, Numbered(rows), {"s": range(len(rows))})
-    names = "SELECT array_agg(indexname::text) FROM pg_indexes WHERE indexname LIKE 'vectors_near%'"
-    async with open_backend(postgres_url, embedder=Numbered(rows)) as backend:
-        assert (await backend.admin.reembed(timeout=120)).done
-    (first,) = await value(postgres_url, names)
-    renamed = Numbered(rows)
-    renamed.name = "renamed"
-    async with open_backend(postgres_url, embedder=renamed) as backend:
-        while not (await backend.admin.reembed(limit=500, timeout=120)).done:
-            pass
-        assert len(await keys(backend, "s", "query 5")) == 10
-    (second,) = await value(postgres_url, names)
-    assert first != second

@@ -24,6 +24,7 @@ from stores_core.embedding import NoteEmbedder
 from stores_core.errors import InvalidRequestError
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
+from stores_sql.migrations.revision import State
 from stores_sql.postgres.migration_sql import script
 from stores_sql.postgres.reembedding import reembed
 from stores_sql.postgres.runs import PostgresRunStore
@@ -31,6 +32,7 @@ from stores_sql.postgres.settings import durability_of, read_settings, warnings_
 from stores_sql.postgres.storage import Tenant
 from stores_sql.postgres.sweeping import sweep
 from stores_sql.postgres.tenants import count_bytes, erase, list_tenants
+from stores_sql.postgres.vector_indexes import unindexed
 from stores_sql.postgres.verifying import verify
 from stores_sql.postgres.versions import ADVICE, CODE, look, migrate, plan
 
@@ -62,6 +64,8 @@ class PostgresAdmin:
             versions[name] = settings.pop(f"extension {name}", "not there")
         warnings = warnings_of(settings)
         settings.pop("compiles")
+        if found.state is State.CURRENT:
+            warnings += filter(None, [await unindexed(self._storage, self._tenant.name)])
         return CheckResponse(
             versions=versions,
             schema_state=found.state,

@@ -19,15 +19,14 @@ from stores_core.memory import ListMemoriesRequest, ScoredMemory
 from stores_core.moving import EmbedderInfo
 from stores_sql.parameters import fixed, given
 from stores_sql.postgres.embedding import Lacking, check_width, lacking_in
+from stores_sql.postgres.extension import Extension, find_extension
 from stores_sql.postgres.matrices import MATRIX_BYTES, NEVER, Matrices, Matrix
 from stores_sql.postgres.nearest import (
     MOST_PROPOSED,
     RANKED_DIMENSIONS,
-    Extension,
     Generation,
     Near,
     everything,
-    find_extension,
     new_vectors,
     rank_by_index,
     rank_exactly,

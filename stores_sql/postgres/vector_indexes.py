@@ -24,10 +24,10 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from stores_core.moving import EmbedderInfo
 from stores_sql.parameters import fixed, given
-from stores_sql.postgres.nearest import Extension, Forms, find_extension
+from stores_sql.postgres.extension import Extension, Forms, find_extension
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import TENANT, Storage
-from stores_sql.postgres.tables import embedders, namespaces
+from stores_sql.postgres.tables import embedders, namespaces, tenant_states, tenants
 
 LARGE = 10_000
 """Notes of a namespace that make an index worth its while."""
@@ -99,6 +99,36 @@ _ORPHANS = Statement(
         _classes.c.relname.not_in(select(_name_of(embedders.c.number))),
     )
 )
+
+
+_IN_USE = Statement(
+    select(embedders.c.dimensions, indexed_by(embedders.c.number))
+    .select_from(
+        tenants.join(tenant_states, tenant_states.c.tenant == tenants.c.number).join(
+            embedders, embedders.c.number == tenant_states.c.embedder
+        )
+    )
+    .where(tenants.c.name == given("name"), embedders.c.tenant == tenants.c.number)
+)
+
+
+async def unindexed(storage: Storage, tenant: str) -> str:
+    """What to do where recall in a large namespace ranks all notes for want of an index; or ""."""
+
+    async def work(connection: Connection) -> bool:
+        extension = await find_extension(connection)
+        row = await _IN_USE.one(connection, name=tenant, schema=connection.schema, prefix=PREFIX)
+        if extension is None or row is None or row[1] is not None:
+            return False
+        large = await _IS_LARGE.value(connection, name=tenant, least=LARGE)
+        return large is not None and extension.can_index(row[0])
+
+    if not await storage.examine(work):
+        return ""
+    return (
+        f"a namespace has {LARGE} notes or more and its vectors no index, so recall there ranks "
+        "all of them; run reembed as the owner of the tables"
+    )
 
 
 async def make_index(storage: Storage, tenant: str, info: EmbedderInfo, embedder: int) -> None:
