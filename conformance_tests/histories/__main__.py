@@ -6,6 +6,7 @@ could not be examined, 3 where too little was answered to say anything.
 
 import argparse
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mix", choices=sorted(MIXES), default="everything")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--records", type=Path, metavar="FILE", help="keep the records, as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the verdict as JSON")
     options = parser.parse_args(arguments)
     try:
         verdict = asyncio.run(_history(options))
@@ -46,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"could not run: {error}", file=sys.stderr)
         return 2
     print(verdict)
+    if options.json is not None:
+        options.json.write_text(json.dumps(verdict.told(), indent=2) + "\n", encoding="utf-8")
     if verdict.faults:
         return 1
     return 0 if verdict.ran and not verdict.undecided else 3

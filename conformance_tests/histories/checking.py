@@ -56,6 +56,12 @@ class Verdict:
         """Whether there was enough traffic to say anything."""
         return self.answered >= LEAST_OPERATIONS
 
+    def told(self) -> dict[str, object]:
+        """The same for machines; faults as text."""
+        counts = ("operations", "answered", "overlapping", "unclear", "undecided")
+        told: dict[str, object] = {name: getattr(self, name) for name in counts}
+        return told | {"ran": self.ran, "faults": [str(fault) for fault in self.faults]}
+
     def __str__(self) -> str:
         told = (
             f"{self.operations} operations, {self.answered} of them answered while all workers "
