@@ -44,15 +44,24 @@ class Namespace:
     def __init__(self) -> None:
         self.notes: dict[str, Note] = {}
         self._order: list[tuple[Place, str]] = []
-        self._arrivals = 0
+        self.arrivals = 0
+        """The order of arrival that the next new note gets."""
 
-    def put(self, stored: StoredMemory, metadata: Mapping[str, Any]) -> None:
-        """Enter a note, or a new version of it at its old place."""
+    def put(
+        self, stored: StoredMemory, metadata: Mapping[str, Any], arrival: int | None = None
+    ) -> None:
+        """Enter a note, or a new version of it at its old place.
+
+        ``arrival`` is that of a new note which has one already; None: it arrives now.
+        """
         old = self.notes.get(stored.key)
-        place = old.place if old else (micros(stored.created_at), self._arrivals)
         if old is None:
-            self._arrivals += 1
+            arrival = self.arrivals if arrival is None else arrival
+            self.arrivals = max(self.arrivals, arrival + 1)
+            place = micros(stored.created_at), arrival
             insort(self._order, (place, stored.key))
+        else:
+            place = old.place
         self.notes[stored.key] = Note(
             item=stored,
             metadata=encode_json(metadata),

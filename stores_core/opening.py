@@ -29,8 +29,11 @@ query parameter of the URL too.
 
 _BUILT_IN: dict[str, Opener] = {"memory": open_memory}
 _OURS = {
+    "file": ("stores_files.backend:open_files", "files"),
     "postgres": ("stores_sql.postgres.backend:open_postgres", "postgres"),
     "postgresql": ("stores_sql.postgres.backend:open_postgres", "postgres"),
+    "redis": ("stores_redis.backend:open_redis", "redis"),
+    "rediss": ("stores_redis.backend:open_redis", "redis"),
     "sqlite": ("stores_sql.sqlite.backend:open_sqlite", "sql"),
 }
 """Schemes of other packages of this distribution: their entry point, which nobody else's may stand

@@ -1,6 +1,6 @@
 """Exact ranking by cosine: vectors of one embedder and namespace, held as one matrix."""
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -47,6 +47,18 @@ class VectorTable(Generic[K]):
         rows[: len(self._rows)] = self._rows
         self._rows = rows
         self._scale = np.concatenate([self._scale, np.zeros(size - len(self._scale), np.float32)])
+
+    def fill(self, keys: Sequence[K], rows: npt.NDArray[np.float32]) -> None:
+        """Put many vectors into an empty table at once."""
+        if self._keys:
+            raise ValueError("the table holds vectors already")
+        self._keys = list(keys)
+        self._row_of = {key: row for row, key in enumerate(keys)}
+        self._rows = np.array(rows, dtype=np.float32, order="C")
+        wide = self._rows.astype(np.float64)
+        length = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+        scale = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+        self._scale = scale.astype(np.float32)
 
     def get(self, key: K) -> Vector | None:
         row = self._row_of.get(key)

@@ -103,10 +103,15 @@ def merge_labels(labels: Mapping[str, str], changes: Mapping[str, str | None]) -
     merged = {**labels, **changes}
     kept = {key: value for key, value in merged.items() if value is not None}
     if len(kept) > MAX_LABELS:
-        raise InvalidRequestError(
-            field="labels", found=f"{len(kept)} labels after the merge", allowed=f"{MAX_LABELS}"
-        )
+        raise too_many_labels(len(kept))
     return kept
+
+
+def too_many_labels(count: int) -> InvalidRequestError:
+    """What refuses a merge that would leave so many labels."""
+    return InvalidRequestError(
+        field="labels", found=f"{count} labels after the merge", allowed=f"{MAX_LABELS}"
+    )
 
 
 def utc(moment: datetime) -> datetime:

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import pytest
 
+from stores_core.revisions import Revision
 from stores_sql.migrations.chain import NOTHING, Step, chain_in
-from stores_sql.migrations.revision import Revision
 from stores_sql.postgres import versions
 from stores_sql.postgres.revision_table import NAME, changes
 from stores_sql.postgres.statements import Connection

@@ -10,8 +10,8 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
 from stores_core import InvalidRequestError, open_backend
+from stores_core.revisions import Revision, State, destination, state_at
 from stores_sql.migrations.chain import NOTHING, Chain, chain_in
-from stores_sql.migrations.revision import Revision, State, destination, state_at
 from stores_sql.postgres import versions as postgres
 from stores_sql.sqlite import versions as sqlite
 

@@ -15,7 +15,7 @@ from stores_core import (
     ToolResult,
     open_backend,
 )
-from stores_sql.migrations.revision import Revision
+from stores_core.revisions import Revision
 from stores_sql.postgres import admin, versions
 from tests.golden.filling import exported
 from tests.golden.opened import export_of, packed

@@ -13,7 +13,7 @@ from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from stores_core import InvalidRequestError, SchemaVersionError, StoreUnavailableError
-from stores_sql.migrations.revision import Revision, State
+from stores_core.revisions import Revision, State
 from stores_sql.postgres import versions
 from stores_sql.postgres.revision_table import NAME
 from stores_sql.postgres.tables import METADATA

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stores_sql.migrations.revision import Revision
+from stores_core.revisions import Revision
 from stores_sql.postgres import versions
 from tests.conftest import Python
 from tests.postgres_schema import SCHEMA, Server, with_a_third
@@ -56,7 +56,7 @@ def test_sixteen_processes_that_start_at_once_all_succeed_and_each_step_is_taken
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from stores_sql.migrations.revision import Revision
+from stores_core.revisions import Revision
 from stores_sql.postgres import versions
 from stores_sql.postgres.statements import Connection
 from tests.postgres_schema import Server

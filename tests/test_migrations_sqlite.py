@@ -13,8 +13,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
 from stores_core import Backend, InvalidRequestError, Message, SchemaVersionError
+from stores_core.revisions import Revision
 from stores_sql.migrations.chain import NOTHING, chain_in
-from stores_sql.migrations.revision import Revision
 from stores_sql.sqlite import admin, storage, versions
 from stores_sql.sqlite.backend import open_sqlite
 from stores_sql.sqlite.tables import METADATA

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from stores_core import Backend, InvalidRequestError, SchemaVersionError
-from stores_sql.sqlite import connections
+from stores_core import Backend, InvalidRequestError, SchemaVersionError, disks
 from stores_sql.sqlite.backend import open_sqlite
 from tests.conftest import Python
 
@@ -98,7 +97,7 @@ def test_a_second_name_of_the_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_file_system_of", lambda folder: "nfs4")  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    monkeypatch.setattr(disks, "file_system_of", lambda folder: "nfs4")  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     with pytest.raises(InvalidRequestError, match="network"):
         use(tmp_path / "a.db", create)
 

@@ -1,7 +1,7 @@
 """Schema migrations for every database here: revisions, the chain that they form, its SQL.
 
 Opening a storage compares one stored revision with the code's and imports nothing of this but
-:mod:`~stores_sql.migrations.revision`. Alembic comes in when somebody plans or migrates.
+:mod:`~stores_core.revisions`. Alembic comes in when somebody plans or migrates.
 
 Rules for a new revision of a database:
 

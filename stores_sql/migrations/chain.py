@@ -15,7 +15,7 @@ from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Dialect
 
 from stores_core.errors import InvalidRequestError
-from stores_sql.migrations.revision import Revision
+from stores_core.revisions import Revision
 
 _END = ";\n\n"
 

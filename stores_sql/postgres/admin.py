@@ -24,7 +24,7 @@ from stores_core.embedding import NoteEmbedder
 from stores_core.errors import InvalidRequestError
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
-from stores_sql.migrations.revision import State
+from stores_core.revisions import State
 from stores_sql.postgres.migration_sql import script
 from stores_sql.postgres.reembedding import reembed
 from stores_sql.postgres.runs import PostgresRunStore
@@ -32,6 +32,7 @@ from stores_sql.postgres.settings import durability_of, read_settings, warnings_
 from stores_sql.postgres.storage import Tenant
 from stores_sql.postgres.sweeping import sweep
 from stores_sql.postgres.tenants import count_bytes, erase, list_tenants
+from stores_sql.postgres.trigrams import make_trigrams, without_trigrams
 from stores_sql.postgres.vector_indexes import unindexed
 from stores_sql.postgres.verifying import verify
 from stores_sql.postgres.versions import ADVICE, CODE, look, migrate, plan
@@ -65,7 +66,8 @@ class PostgresAdmin:
         warnings = warnings_of(settings)
         settings.pop("compiles")
         if found.state is State.CURRENT:
-            warnings += filter(None, [await unindexed(self._storage, self._tenant.name)])
+            lacks = await unindexed(self._storage, self._tenant.name)
+            warnings += filter(None, (lacks, await without_trigrams(self._storage)))
         return CheckResponse(
             versions=versions,
             schema_state=found.state,
@@ -93,6 +95,8 @@ class PostgresAdmin:
             applied = await migrate(self._storage.examine, request.target)
         finally:
             self._storage.look_again()
+        if (await self._storage.examine(look)).state is State.CURRENT:
+            await make_trigrams(self._storage)
         return MigrateResponse(applied=applied)
 
     async def sweep(self, request: SweepRequest) -> SweepResponse:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateSequence, CreateTable
 from sqlalchemy.sql.ddl import ExecutableDDLElement
 
-from stores_sql.migrations.revision import Revision
+from stores_core.revisions import Revision
 from stores_sql.parameters import given
 from stores_sql.postgres.revision_table import changes, quoted
 from stores_sql.postgres.statements import Connection, Statement

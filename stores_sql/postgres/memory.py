@@ -52,6 +52,7 @@ from stores_sql.postgres.recall import Recall
 from stores_sql.postgres.reembedding import embed_into
 from stores_sql.postgres.statements import Connection
 from stores_sql.postgres.storage import Tenant
+from stores_sql.postgres.trigrams import has_trigrams
 
 
 class PostgresMemoryStore:
@@ -68,6 +69,7 @@ class PostgresMemoryStore:
         self._cap = cap
         self._recalls = None if embedder is None else Recall(tenant, embedder.info)
         self._seen_to_fit = False
+        self._trigrams: bool | None = None
 
     async def put_memory(self, request: PutMemoryRequest) -> PutMemoryResponse:
         item, expected = request.item, request.expected_version
@@ -168,12 +170,16 @@ class PostgresMemoryStore:
             return await self._recall(request, self._embedder, self._recalls)
         spot, wanted = self._spot(request.namespace), digests_wanted(request.where)
         if request.query:
+            if self._trigrams is None:
+                self._trigrams = await self._storage.read_once(has_trigrams)
+            trigrams = self._trigrams
             read = self._storage.read if is_long(request.query) else self._storage.read_once
             found = await read(
                 lambda connection: listed(
-                    connection, spot, wanted=wanted, query=request.query, most=request.limit
+                    connection, spot, wanted=wanted, query=request.query, most=request.limit,
+                    trigrams=trigrams,
                 )
-            )
+            )  # fmt: skip
             return ListMemoriesResponse(items=_scored(found, 1.0))
         after = place_of(request.cursor) if request.cursor else BEFORE_ALL
         most = request.limit + 1 if request.limit else 0

@@ -29,6 +29,7 @@ from stores_sql.parameters import fixed, given
 from stores_sql.postgres.statements import Connection, Row, Statement
 from stores_sql.postgres.storage import TENANT
 from stores_sql.postgres.tables import namespaces, note_filters, notes
+from stores_sql.postgres.trigrams import may_contain, pattern_of
 
 SEARCHED_BYTES = 64
 """So much of a query the server looks for. Its search takes the product of both lengths at worst,
@@ -180,24 +181,30 @@ async def listed(
     most: int = 0,
     *,
     in_pages: bool = False,
+    trigrams: bool = False,
 ) -> list[Note]:
     """Notes behind a place, oldest first, that have all digests ``wanted`` and contain ``query``.
 
     At most ``most``, where 0 is no cap; ``in_pages`` they end early, with the first note that
-    begins beyond the bytes of a page. One statement, but for a long query.
+    begins beyond the bytes of a page. ``trigrams`` says that there is an index of them. One
+    statement, but for a long query.
     """
     part = folded(query)
     values: dict[str, Any] = {**spot.given, "created": after[0], "number": after[1]}
+    pattern = pattern_of(part[:SEARCHED_BYTES]) if trigrams and not wanted else None
+    if pattern is not None:
+        values["pattern"] = pattern
     if wanted:
         values |= filters_given(wanted)
     if is_long(query):
-        numbers = await _containing(connection, spot, part, bool(wanted), values, most)
+        candidates = _candidates(bool(wanted), pattern is not None)
+        numbers = await _containing(connection, spot, part, candidates, values, most)
         return (await notes_at(connection, spot, numbers))[0]
     if part:
         values["part"] = part
     if most:
         values["most"] = most
-    statement = _listing(bool(wanted), bool(part), bool(most), in_pages)
+    statement = _listing(bool(wanted), bool(part), pattern is not None, bool(most), in_pages)
     return [Note._make(row) for row in await statement.all(connection, **values)]
 
 
@@ -205,12 +212,12 @@ async def _containing(
     connection: Connection,
     spot: Spot,
     part: bytes,
-    filtered: bool,
+    candidates: Statement,
     values: dict[str, Any],
     most: int,
 ) -> list[int]:
     """Numbers of the oldest notes that contain a long query, where the server knows its start."""
-    rows = await _candidates(filtered).all(connection, part=part[:SEARCHED_BYTES], **values)
+    rows = await candidates.all(connection, part=part[:SEARCHED_BYTES], **values)
     found: list[int] = []
     for numbers in _pieces(rows):
         texts = await _FOLDED.all(connection, numbers=numbers, **spot.given)
@@ -276,12 +283,16 @@ has_filters = _has_all()
 _NUMBERS_WITH = Statement(select(note_filters.c.note).where(*has_filters))
 
 
-def _rows(filtered: bool, containing: bool, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
+def _rows(
+    columns: Sequence[ColumnElement[Any]], *, filtered: bool, containing: bool, patterned: bool
+) -> Select[Any]:
     order: tuple[ColumnElement[Any], ...] = (notes.c.created, notes.c.number)
     rows = select(*columns).where(*in_namespace)
     if containing:
         place = func.pg_catalog.position(notes.c.folded, given("part", LargeBinary))
         rows = rows.where(place > fixed(0))
+    if patterned:
+        rows = rows.where(may_contain())
     if filtered:
         order = (note_filters.c.created, note_filters.c.note)
         fitting = one_each(rows.where(notes.c.number == note_filters.c.note), note_filters)
@@ -304,13 +315,16 @@ _SIZE = func.octet_length(notes.c.folded).label("size")
 
 
 @cache
-def _candidates(filtered: bool) -> Statement:
-    return Statement(_rows(filtered, True, (notes.c.number, _SIZE)))
+def _candidates(filtered: bool, patterned: bool) -> Statement:
+    columns = (notes.c.number, _SIZE)
+    return Statement(_rows(columns, filtered=filtered, containing=True, patterned=patterned))
 
 
 @cache
-def _listing(filtered: bool, containing: bool, capped: bool, in_pages: bool) -> Statement:
-    rows = _rows(filtered, containing, COLUMNS)
+def _listing(
+    filtered: bool, containing: bool, patterned: bool, capped: bool, in_pages: bool
+) -> Statement:
+    rows = _rows(COLUMNS, filtered=filtered, containing=containing, patterned=patterned)
     if capped:
         rows = rows.limit(given("most", BigInteger))
     if not in_pages:

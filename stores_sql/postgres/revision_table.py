@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import ClauseElement, insert, literal, select, update
 
-from stores_sql.migrations.revision import Revision
+from stores_core.revisions import Revision
 
 NAME = "agent_stores_revision"
 

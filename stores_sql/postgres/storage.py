@@ -9,8 +9,8 @@ from sqlalchemy import insert, select
 from sqlalchemy.dialects.postgresql import insert as insert_or_not
 
 from stores_core.errors import StoreClosedError, StoreError, StoreUnavailableError
+from stores_core.revisions import State
 from stores_core.sending import nothing_sent
-from stores_sql.migrations.revision import State
 from stores_sql.parameters import fixed, given
 from stores_sql.postgres.connections import Source, settled
 from stores_sql.postgres.failures import is_taken_back, not_applied, of_write

@@ -10,9 +10,9 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from stores_core.admin import Problem
 from stores_core.codec import decode_event, decode_message
 from stores_core.errors import CorruptRecordError, StoreError
+from stores_core.findings import Findings, damage
 from stores_core.shape import replaced
 from stores_sql.catalog import page, place_of
-from stores_sql.findings import Findings, damage
 from stores_sql.headers import StoredRun
 from stores_sql.parameters import given
 from stores_sql.postgres.logs import Both, log_lengths, ranges_of

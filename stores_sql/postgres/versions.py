@@ -24,7 +24,7 @@ from stores_core.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from stores_sql.migrations.revision import Revision, State, destination, state_at
+from stores_core.revisions import Revision, State, destination, state_at
 from stores_sql.postgres.creating import create_tables
 from stores_sql.postgres.failures import is_taken_back, not_applied, of_write, sqlstate_of
 from stores_sql.postgres.migration_sql import script

@@ -6,8 +6,9 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
+from stores_core.disks import is_on_network
 from stores_core.errors import InvalidRequestError
-from stores_sql.migrations.revision import Revision, State
+from stores_core.revisions import Revision, State
 from stores_sql.sqlite.failures import code_of, not_applied
 from stores_sql.sqlite.locking import LockFile
 from stores_sql.sqlite.statements import Connection
@@ -17,7 +18,6 @@ PAGE_BYTES = 8192
 """Entries are some kilobytes each: on pages of this size less room is left over than on 4 KiB."""
 
 _NEEDED = (3, 35, 0)
-_ON_NETWORKS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs"}
 _CACHED_STATEMENTS = 256
 
 
@@ -35,7 +35,7 @@ def locate(place: str) -> Path:
         raise _unfit("a folder that does not exist", "a folder that exists")
     path = folder / path.name
     _check_file(path)
-    if _file_system_of(folder) in _ON_NETWORKS:
+    if is_on_network(folder):
         raise _unfit("a network file system, where SQLite's locks fail", "a local one")
     return path
 
@@ -55,21 +55,6 @@ def _check_file(path: Path) -> None:
         raise _unfit("no regular file", "a file, or a path where none is yet")
     if found.st_nlink > 1:
         raise _unfit("a file with several names (hard links)", "a file with one name")
-
-
-def _file_system_of(folder: Path) -> str:
-    """The type of the file system, where the system tells; else ""."""
-    try:
-        lines = Path("/proc/self/mounts").read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return ""
-    best, kind = "", ""
-    for line in lines:
-        _, mounted, type_, *_ = line.split(" ")
-        where = mounted.replace("\\040", " ")
-        if folder.is_relative_to(where) and len(where) >= len(best):
-            best, kind = where, type_
-    return kind
 
 
 def _unfit(found: str, allowed: str) -> InvalidRequestError:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from sqlalchemy import select, update
 
 from stores_core.errors import StoreUnavailableError
-from stores_sql.migrations.revision import Revision, State, state_at
+from stores_core.revisions import Revision, State, state_at
 from stores_sql.parameters import given
 from stores_sql.sqlite.connections import connect_to_read, connect_to_write, locate, prepare
 from stores_sql.sqlite.locking import LockFile

@@ -9,10 +9,10 @@ from sqlalchemy import select
 from stores_core.admin import Problem
 from stores_core.codec import decode_event, decode_message
 from stores_core.errors import CorruptRecordError
+from stores_core.findings import Findings, damage
 from stores_core.limits import PAGE_ENTRIES
 from stores_core.shape import replaced
 from stores_sql.catalog import page, place_of
-from stores_sql.findings import Findings, damage
 from stores_sql.headers import StoredRun
 from stores_sql.parameters import fixed, given
 from stores_sql.results import StoredResult

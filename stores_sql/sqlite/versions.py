@@ -13,7 +13,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from stores_core.errors import SchemaVersionError
-from stores_sql.migrations.revision import Revision, State, destination, state_at
+from stores_core.revisions import Revision, State, destination, state_at
 from stores_sql.sqlite.statements import Connection, inserting
 from stores_sql.sqlite.tables import METADATA, storage
 

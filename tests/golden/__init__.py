@@ -1,5 +1,5 @@
 """Databases of older revisions, made by the code of their time, and what that code read in them.
 
-`NAME.json.gz` is the export of every tenant. SQLite has its file as it was left, Postgres the
-script that made the tables (`.sql.gz`) and their rows (`.rows.json.gz`).
+`NAME.json.gz` is the export of every tenant. SQLite has its file as it was left, files their folder
+(`.tar.gz`), Postgres the script that made the tables (`.sql.gz`) and their rows (`.rows.json.gz`).
 """

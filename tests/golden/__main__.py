@@ -1,14 +1,17 @@
 """Makes the golden files of one revision in a folder, with the code at hand.
 
-`python -m tests.golden sqlite FOLDER NUMBER`, or `python -m tests.postgres_server -- python -m
+`python -m tests.golden sqlite FOLDER NUMBER`, the same with `files`, or `python -m tests.postgres_server -- python -m
 tests.golden {url} FOLDER NUMBER`. Postgres is made by the chain up to that revision, which the code
 must still be able to work on.
 """
 
 import asyncio
 import gzip
+import io
 import json
+import shutil
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,7 @@ async def filled(url: str) -> bytes:
 
 
 async def of_postgres(url: str, revision: str) -> tuple[str, bytes, bytes]:
-    from stores_sql.migrations.revision import Revision
+    from stores_core.revisions import Revision
     from stores_sql.postgres import versions
     from tests.postgres_schema import Server
 
@@ -41,8 +44,27 @@ async def of_postgres(url: str, revision: str) -> tuple[str, bytes, bytes]:
     return script, in_words(await server.rows()), export
 
 
+def tar_of(folder: Path) -> bytes:
+    """A folder with all that is in it, further names of a file as such."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as tar:
+        tar.add(folder, arcname=".", filter=_of_nobody)
+    return whole.getvalue()
+
+
+def _of_nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
 def main(place: str, folder: Path, revision: str) -> None:
-    if place == "sqlite":
+    if place == "files":
+        filling = folder / "filling"
+        keep(folder, f"files-{int(revision):04d}.json", asyncio.run(filled(f"file:{filling}")))
+        keep(folder, f"files-{int(revision):04d}.tar", tar_of(filling))
+        shutil.rmtree(filling)
+    elif place == "sqlite":
         file = folder / "filling.db"
         keep(folder, f"sqlite-{int(revision):04d}.json", asyncio.run(filled(f"sqlite:{file}")))
         keep(folder, f"sqlite-{int(revision):04d}.db", file.read_bytes())
