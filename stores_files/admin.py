@@ -23,10 +23,13 @@ from stores_core.admin import (
     VerifyResponse,
 )
 from stores_core.capabilities import Durability
+from stores_core.embedding import NoteEmbedder
 from stores_core.errors import InvalidRequestError
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
 from stores_files.failures import nothing_applied, perhaps_applied
+from stores_files.note_verifying import verify_notes
+from stores_files.reembedding import reembed
 from stores_files.runs import FileRunStore
 from stores_files.storage import Tenant
 from stores_files.sweeping import sweep
@@ -39,11 +42,17 @@ class FileAdmin:
     """Answers for one folder, as the client of one tenant."""
 
     def __init__(
-        self, tenant: Tenant, runs: FileRunStore, durability: Durability, retention: Retention
+        self,
+        tenant: Tenant,
+        runs: FileRunStore,
+        embedder: NoteEmbedder | None,
+        durability: Durability,
+        retention: Retention,
     ) -> None:
         self._tenant = tenant
         self._storage = tenant.storage
         self._runs = runs
+        self._embedder = embedder
         self._durability = durability
         self._retention = retention
 
@@ -79,15 +88,21 @@ class FileAdmin:
             findings = Findings()
             with nothing_applied():
                 verify_runs(self._tenant, findings)
+                verify_notes(self._tenant, findings)
             return findings
 
         found = await self._storage.run(work)
         return VerifyResponse(checked=found.checked, problems=found.problems)
 
     async def reembed(self, request: ReembedRequest) -> ReembedResponse:
-        raise InvalidRequestError(
-            field="embedder", found="a backend opened without one", allowed="the one to embed with"
-        )
+        if self._embedder is None:
+            raise InvalidRequestError(
+                field="embedder",
+                found="a backend opened without one",
+                allowed="the one to embed with",
+            )
+        embedded, done = await reembed(self._tenant, self._embedder, request.limit)
+        return ReembedResponse(embedded=embedded, done=done)
 
     async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:
         last = last_name(request.cursor)

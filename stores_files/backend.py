@@ -1,8 +1,4 @@
-"""Opening a folder.
-
-Not offered as ``file:`` yet: runs, tool results and the operator's seam work, notes and moving are
-still to come, and so are the tests of crashes.
-"""
+"""Opening a folder."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,11 +7,13 @@ from urllib.parse import unquote
 
 from stores_core.backend import Backend
 from stores_core.capabilities import Capability, Durability
-from stores_core.embedding import Embedder
+from stores_core.embedding import Embedder, NoteEmbedder
 from stores_core.retention import Retention
 from stores_core.values import Clock
 from stores_files.admin import FileAdmin
 from stores_files.disk import Disk
+from stores_files.memory import FileMemoryStore
+from stores_files.moving import FileMoving
 from stores_files.runs import FileRunStore
 from stores_files.storage import LOCK_TIMEOUT, Storage, Tenant
 from stores_files.tool_results import FileToolResultStore
@@ -30,6 +28,7 @@ async def open_files(
     clock: Clock | None = None,
     durability: Literal["disk", "client"] = "disk",
     lock_timeout: float = LOCK_TIMEOUT,
+    notes_per_namespace: int = 0,
     result_max_age: float = 0,
     result_max_count: int = 0,
     result_max_bytes: int = 0,
@@ -45,17 +44,20 @@ async def open_files(
     held = Tenant(storage, tenant)
     try:
         level = Durability.DISK if durability == "disk" else Durability.CLIENT
+        embeds = None if embedder is None else NoteEmbedder(embedder)
         retention = Retention(result_max_age, result_max_count, result_max_bytes)
         runs = FileRunStore(held)
         yield Backend(
             name="files",
             runs=runs,
+            memory=FileMemoryStore(held, embeds, notes_per_namespace),
             tool_results=FileToolResultStore(held, retention),
-            admin=FileAdmin(held, runs, level, retention),
-            capabilities=frozenset({Capability.SHARED}),
+            admin=FileAdmin(held, runs, embeds, level, retention),
+            moving=FileMoving(held),
+            capabilities=frozenset({Capability.SHARED, Capability.EMBEDDINGS, Capability.MOVABLE}),
             durability=level,
             identity=f"{storage.identity}\0{tenant}",
         )
     finally:
         await storage.close()
-        held.folders.close()
+        held.close()

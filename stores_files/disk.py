@@ -6,7 +6,6 @@ set whatever the umask is. Reads and writes go on until all is done: the system 
 """
 
 import contextlib
-import fcntl
 import os
 import stat
 import sys
@@ -17,8 +16,13 @@ from stores_core.errors import StoreUnavailableError
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe planted here must not hang us
+if sys.platform == "win32":  # stores_files.storage refuses there
+    _FOLDER = _FILE = 0
+else:
+    import fcntl
+
+    _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe planted here must not hang us
 _FIRST_WAIT, _LONGEST_WAIT = 0.000_2, 0.02
 
 
@@ -128,6 +132,10 @@ class Disk:
         """How many names a file has."""
         return os.fstat(file).st_nlink
 
+    def mode(self, file: int) -> int:
+        """The bits that say who may do what."""
+        return stat.S_IMODE(os.fstat(file).st_mode)
+
     def identity(self, folder: int) -> tuple[int, int, int]:
         """Equal to :meth:`identity_of` the folder's name, as long as that is still its name."""
         found = os.fstat(folder)
@@ -144,6 +152,10 @@ class Disk:
     def size_of(self, folder: int, name: str) -> int:
         """The size of what bears the name. Raises FileNotFoundError."""
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+
+    def links_of(self, folder: int, name: str) -> int:
+        """How many names the file has that bears this one. Raises FileNotFoundError."""
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_nlink
 
     def age(self, folder: int, name: str) -> float:
         """Seconds since what bears the name was changed. Raises FileNotFoundError."""

@@ -10,7 +10,7 @@ from stores_core.moving import KeyRecord
 from stores_core.values import from_micros, micros
 from stores_files.commits import EVENTS, MESSAGES
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Range(NamedTuple):
@@ -32,7 +32,8 @@ class Header:
     """A run's header at rest. Times are microseconds since 1970.
 
     ``generation`` is another one for each run that bears the id. ``journal`` is the id of the
-    run's own, which is there once the run wrote something. ``imported`` says that nothing was
+    run's own, which is there once the run wrote something. A batch in it that ends behind ``after``
+    is a later change than ``updated``. ``imported`` says that nothing was
     written here since the run was imported, with the keys that came along.
     """
 
@@ -42,6 +43,7 @@ class Header:
     created: int
     updated: int
     labels: Mapping[str, str]
+    after: int = 0
     parent: str = ""
     fork_point: int = 0
     imported: bool = False
@@ -65,6 +67,8 @@ def as_json(header: Header) -> dict[str, Any]:
         "updatedAt": from_micros(header.updated).isoformat(timespec="microseconds"),
         "labels": dict(header.labels),
     }
+    if header.after:
+        fields["after"] = header.after
     if header.parent or header.fork_point:
         fields |= {"parentId": header.parent, "forkPoint": header.fork_point}
     if header.imported:
@@ -91,6 +95,7 @@ def from_json(fields: Any) -> Header:
             created=micros(datetime.fromisoformat(fields["createdAt"])),
             updated=micros(datetime.fromisoformat(fields["updatedAt"])),
             labels={str(key): str(value) for key, value in fields["labels"].items()},
+            after=int(fields.get("after", 0)),
             parent=str(fields.get("parentId", "")),
             fork_point=int(fields.get("forkPoint", 0)),
             imported=bool(fields.get("imported", False)),

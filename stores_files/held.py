@@ -35,7 +35,7 @@ class _Held(Generic[K]):
         self.disk, self.folder, self.known = disk, folder, known
         self.identity = disk.identity(folder)
         self.lock = threading.Lock()
-        self.users, self.is_stale = 0, False
+        self.users, self.is_stale, self.is_settled = 0, False, False
 
     def close(self) -> None:
         self.known.close()
@@ -85,6 +85,11 @@ class HeldFolders(Generic[K]):
                 held.known.refresh()
                 if held.known.id != id:
                     raise CorruptRecordError("a folder says that it belongs to another id")
+                if alone and not held.is_settled:
+                    # Whoever made it may have been killed before its names were on the disk.
+                    self._disk.sync_folder(outer)
+                    self._disk.sync_folder(held.folder)
+                    held.is_settled = True
                 stack.enter_context(tried.pop_all())
                 return held.known
 

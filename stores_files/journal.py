@@ -9,6 +9,7 @@ began; where it does not fit its sum it is damaged, and nothing skips it.
 Whoever calls holds the lock of the run: shared to read, alone to append.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -67,12 +68,19 @@ class Journal:
         self._size = 0
         self._known: dict[int, Commit] = {}
         self._learnt = self._damaged = False
+        self._settled = 0
 
     @classmethod
     def make(cls, disk: Disk, folder: int, name: str, id: str) -> "Journal":
         """A new file, not yet on the disk for certain."""
         file = disk.make_file(folder, name)
-        disk.write(file, 0, heading(id))
+        try:
+            disk.write(file, 0, heading(id))
+        except BaseException:
+            disk.close(file)
+            with contextlib.suppress(OSError):
+                disk.unlink(folder, name)
+            raise
         journal = cls(disk, file, id)
         journal._size = journal._head
         return journal
@@ -137,6 +145,8 @@ class Journal:
                 if commit.group > self.end:
                     raise _corrupt(f"at byte {self.end} stands no whole batch, and some follow")
                 continue
+            if any(commit.first(kind) != self.length(kind) for kind in (MESSAGES, EVENTS)):
+                raise _corrupt(f"the batch at byte {commit.begin} has other positions")
             self.last = self._known[commit.offset] = commit
         self.torn = size - self.end
 
@@ -207,6 +217,8 @@ class Journal:
             previous, begin = commit, commit.end
         self._write(b"".join(parts), group, sync=sync)
         self.last, self._size, self.torn = previous, begin, 0
+        if sync:
+            self._settled = begin
         for commit in commits:
             self._known[commit.offset] = commit
         return commits
@@ -216,6 +228,9 @@ class Journal:
             if self._size > offset:
                 self._disk.truncate(self._file, offset)
                 self._size = offset
+                if sync:
+                    # Or a crash could bring back what was cut off, behind what is written now.
+                    self.sync()
             self._disk.write(self._file, offset, data)
         except OSError as error:
             try:
@@ -237,6 +252,20 @@ class Journal:
             # The system may now take the lost pages for written: a second sync proves nothing.
             self._damaged = True
             raise unknown(error) from error
+
+    def settle(self) -> None:
+        """Let all that counts survive a crash of the machine, whoever wrote it.
+
+        One who was killed before the sync has left what others see and nobody has promised.
+        """
+        if self._limit is not None or self.last is None or self.end <= self._settled:
+            return
+        try:
+            self._disk.sync(self._file)
+        except OSError as error:
+            self._damaged = True
+            raise meaning(error) from error
+        self._settled = self.end
 
     @property
     def is_spent(self) -> bool:

@@ -9,7 +9,10 @@
         journal.jsonl            what the run wrote itself
         JOURNAL.jsonl            a journal that it shares, as one more name of the same file
       logs/LOG.jsonl             each journal under its own name, for exports and for sweep
-      notes/NAMESPACE/           namespace.json, notes.jsonl, vectors
+      notes.json                 the embedder in use, and the floor of versions
+      notes/NAMESPACE/
+        notes.jsonl              one line for each change of a note
+        vectors-ID.f32           rows of float32
       results.jsonl              as runs.jsonl, for tool results
       results/REF/               result.json, text.txt, rest.json
       contents/SHA256            each text, and each rest, under its digest
@@ -35,5 +38,8 @@ ENDING = ".jsonl"
 """What a shared journal's name ends in."""
 
 NOTES_JOURNAL = "notes.jsonl"
+VECTORS, VECTORS_ENDING = "vectors-", ".f32"
+"""How the name of a file of vectors begins and ends."""
+
 NOTES_STATE = "notes.json"
-"""What holds for all notes of a tenant: the embedder in use, and the floor of versions."""
+"""What holds for all notes of a tenant."""

@@ -30,15 +30,22 @@ def line_of(
     created: int,
     labels: Mapping[str, str],
     *,
+    was: Mapping[str, str] | None = None,
     parent: str = "",
     size: int = 0,
 ) -> bytes:
-    """The line of what is made or relabelled; ``created`` in microseconds since 1970."""
+    """The line of what is made or relabelled; ``created`` in microseconds since 1970.
+
+    ``was`` are the labels before. Until the header is replaced those are the true ones, so what is
+    listed by either is looked at.
+    """
     fields: dict[str, Any] = {"id": id, "generation": generation, "created": created}
     if parent:
         fields["parent"] = parent
     if labels:
         fields["labels"] = dict(labels)
+    if was and (changed := {key: text for key, text in was.items() if labels.get(key) != text}):
+        fields["was"] = changed
     if size:
         fields["bytes"] = size
     return encode_json(fields) + b"\n"
@@ -55,6 +62,7 @@ class Listing:
     def __init__(self, disk: Disk, name: str, lock_timeout: float) -> None:
         self._disk, self._name, self._lock_timeout = disk, name, lock_timeout
         self._lock = threading.Lock()
+        self._is_settled = self._is_spent = False
         self._forget(None)
 
     def _forget(self, identity: tuple[int, int, int] | None) -> None:
@@ -78,8 +86,18 @@ class Listing:
                 whole = self._whole(file, size)
                 if whole < size:  # a line that a crash cut off
                     disk.truncate(file, whole)
+                if self._is_spent:
+                    self._write_anew(folder, [disk.read(file, 0, whole)])
+                    continue
                 disk.write(file, whole, lines)
-                disk.sync(file)
+                try:
+                    disk.sync(file)
+                except OSError:
+                    # The system may take lost pages for written: nothing may rely on that file.
+                    self._is_spent = True
+                    with contextlib.suppress(OSError):
+                        self._write_anew(folder, [disk.read(file, 0, whole)])
+                    raise
                 return
 
     def _is_at(self, folder: int, file: int) -> bool:
@@ -87,13 +105,22 @@ class Listing:
         return found is not None and found[:2] == self._disk.identity(file)[:2]
 
     def _opened(self, folder: int) -> int:
-        with contextlib.suppress(FileNotFoundError):
-            return self._disk.open_file(folder, self._name)
-        with contextlib.suppress(FileExistsError):
-            file = self._disk.make_file(folder, self._name)
-            self._disk.sync_folder(folder)
-            return file
-        return self._disk.open_file(folder, self._name)
+        try:
+            file = self._disk.open_file(folder, self._name)
+        except FileNotFoundError:
+            try:
+                file = self._disk.make_file(folder, self._name)
+            except FileExistsError:
+                file = self._disk.open_file(folder, self._name)
+        if not self._is_settled:
+            # Whoever made it may have been killed before its name was on the disk.
+            try:
+                self._disk.sync_folder(folder)
+            except BaseException:
+                self._disk.close(file)
+                raise
+            self._is_settled = True
+        return file
 
     def _whole(self, file: int, size: int) -> int:
         """Where the last whole line ends."""
@@ -171,7 +198,11 @@ class Listing:
             self._catalog.remove(key)
             self._size -= self._sizes.pop(key, 0)
             return
-        filters: list[Hashable] = [("label", *label) for label in fields.get("labels", {}).items()]
+        filters: list[Hashable] = [
+            ("label", *label)
+            for labels in ("labels", "was")
+            for label in fields.get(labels, {}).items()
+        ]
         if "parent" in fields:
             filters.append(("parent", fields["parent"]))
         key = _key((fields["id"], fields["generation"]))
@@ -193,13 +224,22 @@ class Listing:
             ):
                 self._refresh(folder)
                 kept = self._latest(file)
-                new = NEW + secrets.token_hex(8)
-                with disk.opened(disk.make_file(folder, new)) as written:
-                    disk.write(written, 0, b"".join(kept))
-                    disk.sync(written)
-                disk.rename(folder, new, folder, self._name)
-                disk.sync_folder(folder)
+                self._write_anew(folder, kept)
             return self._lines - len(kept)
+
+    def _write_anew(self, folder: int, lines: Collection[bytes]) -> None:
+        disk, new = self._disk, NEW + secrets.token_hex(8)
+        try:
+            with disk.opened(disk.make_file(folder, new)) as written:
+                disk.write(written, 0, b"".join(lines))
+                disk.sync(written)
+            disk.rename(folder, new, folder, self._name)
+        except OSError:
+            with contextlib.suppress(OSError):
+                disk.unlink(folder, new)
+            raise
+        disk.sync_folder(folder)
+        self._is_spent = False
 
     def _latest(self, file: int) -> list[bytes]:
         """The last line of each that is not gone."""

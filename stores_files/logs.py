@@ -5,17 +5,19 @@ reads it. So the system counts the users, and a journal whose only name is its o
 """
 
 import contextlib
+import dataclasses
 import errno
 import secrets
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
+from stores_core.errors import StoreError
 from stores_core.ranges import MAX_RANGES, join
 from stores_files.commits import EVENTS, MESSAGES, Batch, Commit
 from stores_files.failures import perhaps_applied
 from stores_files.headers import Header, Range, as_json
 from stores_files.journal import Journal
 from stores_files.layout import HEADER, JOURNAL, LOGS
-from stores_files.places import Place, replace
+from stores_files.places import NEW, Place, replace
 from stores_files.run_folders import RunFolder, log_of, shared_name
 
 LOOSE = ".loose"
@@ -36,11 +38,16 @@ def append(place: Place, run: RunFolder, batches: Sequence[Batch]) -> list[Commi
     Raises StoreUnavailableError where nothing was applied, OutcomeUnknownError where nobody knows.
     """
     if run.own is not None:
+        if run.is_unsettled:
+            place.disk.sync_folder(run.folder)
+            run.is_unsettled = False
         try:
             return run.own.append(batches)
-        finally:
+        except StoreError:
             if run.own.is_spent:
-                seal(place, run)
+                with contextlib.suppress(OSError, StoreError):
+                    seal(place, run)
+            raise
     disk, logs, name = place.disk, place[LOGS], shared_name(run.header.journal)
     with contextlib.suppress(FileNotFoundError):
         disk.unlink(logs, name)  # an earlier try did not come to its end
@@ -48,39 +55,56 @@ def append(place: Place, run: RunFolder, batches: Sequence[Batch]) -> list[Commi
     try:
         commits = journal.append(batches)
         disk.sync_folder(logs)
+        with contextlib.suppress(FileNotFoundError):
+            disk.unlink(run.folder, JOURNAL)  # one that was set aside
         disk.link(logs, name, run.folder, JOURNAL)
     except BaseException:
         journal.close()
         with contextlib.suppress(OSError):
             disk.unlink(logs, name)
         raise
-    run.own = journal
+    run.own, run.is_unsettled = journal, True
     with perhaps_applied():
         disk.sync_folder(run.folder)
+    run.is_unsettled = False
     return commits
 
 
 def seal(place: Place, run: RunFolder) -> None:
-    """Write no more to the run's own journal, of which a sync failed: it goes on as a shared one.
+    """Copy what counts of the run's own journal, of which a sync failed, to a fresh one.
 
-    What was synced before is kept, what the failed sync was for is not.
+    The system may take lost pages for written, so nothing may rely on that file any more. Of a
+    batch that was not synced, what others have seen since is kept.
     """
     if run.own is None:
         return
-    header = run.header
-    header.ranges = (run.ranges(MESSAGES), run.ranges(EVENTS))
-    header.updated, header.keys = run.updated, list(run.keys().values())
-    if run.own.last is not None:
-        with contextlib.suppress(FileExistsError):
-            place.disk.link(run.folder, JOURNAL, run.folder, shared_name(run.own.id))
-    _set_aside(place, run)
+    ranges = [list(run.header.ranges[kind]) for kind in (MESSAGES, EVENTS)]
+    with tidied(place, run.folder):
+        for kind, own in enumerate(run.ranges(kind)[len(ranges[kind]) :] for kind in (0, 1)):
+            if own:
+                ranges[kind].append(_joined(place, run, kind, own))
+        _set_aside(place, run, (ranges[MESSAGES], ranges[EVENTS]))
 
 
-def _set_aside(place: Place, run: RunFolder) -> None:
+@contextlib.contextmanager
+def tidied(place: Place, folder: int) -> Generator[None]:
+    """While shared journals come and go a mark stands there: after a crash, sweep looks."""
+    mark = NEW + secrets.token_hex(8)
+    place.disk.close(place.disk.make_file(folder, mark))
+    yield
+    place.disk.unlink(folder, mark)
+
+
+def _set_aside(
+    place: Place, run: RunFolder, ranges: tuple[Sequence[Range], Sequence[Range]]
+) -> None:
     """The run's header says what it reads from now on, and its own journal is another one."""
-    run.header.journal = new_id()
+    keys = list(run.keys().values())
+    header = dataclasses.replace(
+        run.header, journal=new_id(), updated=run.updated, after=0, keys=keys, ranges=ranges
+    )
     place.disk.sync_folder(run.folder)  # before the file that speaks of what was linked
-    replace(place.disk, run.folder, HEADER, as_json(run.header))
+    replace(place.disk, run.folder, HEADER, as_json(header))
     with contextlib.suppress(FileNotFoundError):
         place.disk.unlink(run.folder, JOURNAL)
     run.refresh()
@@ -111,6 +135,14 @@ def make_room(place: Place, run: RunFolder, *, copy_all: bool = False) -> bool:
     ranges = [run.ranges(kind) for kind in (MESSAGES, EVENTS)]
     if not copy_all and max(map(len, ranges)) < MAX_RANGES:
         return False
+    with tidied(place, run.folder):
+        _join(place, run, ranges, copy_all=copy_all)
+    return True
+
+
+def _join(
+    place: Place, run: RunFolder, ranges: Sequence[Sequence[Range]], *, copy_all: bool
+) -> None:
     joined: list[list[Range]] = []
     for kind, parts in enumerate(ranges):
         groups = join([part.length for part in parts])
@@ -121,12 +153,9 @@ def make_room(place: Place, run: RunFolder, *, copy_all: bool = False) -> bool:
             else:
                 joined[kind].append(_joined(place, run, kind, parts[first:last]))
     own = run.own.id if run.own else ""
-    header = run.header
-    header.updated, header.keys = run.updated, list(run.keys().values())
-    header.ranges = (joined[MESSAGES], joined[EVENTS])
     if any(part.journal == own for kind in joined for part in kind):
         place.disk.link(run.folder, JOURNAL, run.folder, shared_name(own))
-    _set_aside(place, run)
+    _set_aside(place, run, (joined[MESSAGES], joined[EVENTS]))
     used = {shared_name(part.journal) for kind in joined for part in kind}
     for journal in {part.journal for kind in ranges for part in kind} - {own}:
         if shared_name(journal) not in used:
@@ -135,7 +164,6 @@ def make_room(place: Place, run: RunFolder, *, copy_all: bool = False) -> bool:
             free(place, journal)
     if own:
         free(place, own)
-    return True
 
 
 def _joined(place: Place, run: RunFolder, kind: int, parts: Sequence[Range]) -> Range:
@@ -179,7 +207,7 @@ def _copy(source: Journal, journal: Journal, kind: int, count: int) -> None:
 
 
 def _finished(place: Place, journal: Journal) -> Journal:
-    journal.sync()
+    journal.settle()
     place.disk.sync_folder(place[LOGS])
     return journal
 
@@ -189,24 +217,24 @@ def free(place: Place, journal: str) -> bool:
 
     One that others read may hold more than they need, and is marked for sweep to look at.
     """
-    disk, logs, name = place.disk, place[LOGS], shared_name(journal)
+    return free_file(place, shared_name(journal))
+
+
+def free_file(place: Place, name: str) -> bool:
+    """The same by the name of the file."""
+    disk, logs = place.disk, place[LOGS]
     try:
         with disk.opened(disk.open_file(logs, name)) as file:
             if disk.links(file) > 1:
                 with contextlib.suppress(FileExistsError):
-                    disk.close(disk.make_file(logs, journal_mark(journal)))
+                    disk.close(disk.make_file(logs, name + LOOSE))
                 return False
         disk.unlink(logs, name)
     except FileNotFoundError:
         return False
     with contextlib.suppress(FileNotFoundError):
-        disk.unlink(logs, journal_mark(journal))
+        disk.unlink(logs, name + LOOSE)
     return True
-
-
-def journal_mark(journal: str) -> str:
-    """The name of the mark of a journal that may hold more than anyone needs."""
-    return shared_name(journal) + LOOSE
 
 
 def journals_of(header: Header) -> set[str]:

@@ -14,7 +14,7 @@ from stores_files.failures import perhaps_applied
 from stores_files.headers import Header, Range, as_json
 from stores_files.layout import HEADER, RUNS, STAGING
 from stores_files.listing import gone, line_of
-from stores_files.logs import has_too_many_names, make_room, new_id, share
+from stores_files.logs import has_too_many_names, make_room, new_id, seal, share
 from stores_files.names import name_of
 from stores_files.places import Place, remove_folder, write_new
 from stores_files.run_folders import RunFolder
@@ -35,7 +35,7 @@ def claim(place: Place, tenant: Tenant, header: Header, source: RunFolder | None
     """
     disk, name = place.disk, name_of(header.id)
     if disk.identity_of(place[RUNS], name) is not None:
-        return False
+        return _taken(place)
     new = secrets.token_hex(8)
     disk.make_folder(place[STAGING], new)
     try:
@@ -55,11 +55,17 @@ def claim(place: Place, tenant: Tenant, header: Header, source: RunFolder | None
         if isinstance(error, OSError) and error.errno in _TAKEN:
             with contextlib.suppress(OSError):
                 tenant.listing.add(place.folder, gone(header.id, header.generation))
-            return False
+            return _taken(place)
         raise
     with perhaps_applied():
         disk.sync_folder(place[RUNS])
     return True
+
+
+def _taken(place: Place) -> bool:
+    """Nobody is told that a run is there before that is so for certain."""
+    place.disk.sync_folder(place[RUNS])
+    return False
 
 
 def _share(place: Place, source: RunFolder | None, parts: Sequence[Range], folder: int) -> None:
@@ -80,7 +86,14 @@ def forked(place: Place, tenant: Tenant, request: ForkRunRequest) -> ForkRunResp
             if source is None:
                 break
             if alone:
+                if source.own is not None and source.own.is_spent:
+                    seal(place, source)
                 make_room(place, source, copy_all=copy_all)
+            if source.own is not None:
+                if source.own.is_spent:
+                    alone = True
+                    continue
+                source.own.settle()
             header = _fork_of(source, request)
             if max(map(len, header.ranges)) >= MAX_RANGES:
                 alone = True  # ranges are joined first, for which nobody may be reading

@@ -1,4 +1,4 @@
-"""Export and import of runs in files."""
+"""Export and import in files; notes are in stores_files.note_moving."""
 
 import contextlib
 from collections.abc import Generator
@@ -10,12 +10,16 @@ from stores_core.limits import page_length
 from stores_core.moving import (
     ExportEntriesRequest,
     ExportEntriesResponse,
+    ExportMemoriesRequest,
+    ExportMemoriesResponse,
     ExportRunsRequest,
     ExportRunsResponse,
     ExportToolResultsRequest,
     ExportToolResultsResponse,
     ImportEntriesRequest,
     ImportEntriesResponse,
+    ImportMemoriesRequest,
+    ImportMemoriesResponse,
     ImportOutcome,
     ImportRunRequest,
     ImportRunResponse,
@@ -34,6 +38,7 @@ from stores_files.layout import HEADER, LOGS
 from stores_files.listing import Entry, gone, line_of
 from stores_files.logs import free, journals_of, new_id
 from stores_files.making import claim
+from stores_files.note_moving import export_memories, import_memories
 from stores_files.places import Place, replace
 from stores_files.result_folders import NewResult, StoredResult, entered, put, read_result
 from stores_files.run_folders import RunFolder, log_of, shared_name
@@ -149,13 +154,23 @@ class FileMoving:
             header.id, header.generation, header.created, header.labels, parent=header.parent
         )
         self._tenant.listing.add(place.folder, line)
-        with perhaps_applied():
-            replace(disk, run.folder, HEADER, as_json(header))
+        replace(disk, run.folder, HEADER, as_json(header))
         self._tenant.listing.add(place.folder, gone(old.id, old.generation))
         for journal in journals_of(old) - wanted - {old.journal}:
             with contextlib.suppress(FileNotFoundError):
                 disk.unlink(run.folder, shared_name(journal))
             free(place, journal)
+
+    async def export_memories(self, request: ExportMemoriesRequest) -> ExportMemoriesResponse:
+        return await self._tenant.read(
+            lambda place: export_memories(place, self._tenant, request), ExportMemoriesResponse()
+        )
+
+    async def import_memories(self, request: ImportMemoriesRequest) -> ImportMemoriesResponse:
+        imported = await self._tenant.write(
+            lambda place: import_memories(place, self._tenant, request)
+        )
+        return ImportMemoriesResponse(imported=imported, kept=len(request.memories) - imported)
 
     async def export_tool_results(
         self, request: ExportToolResultsRequest

@@ -8,6 +8,7 @@ too long ends in a digest; its true id stands in a file inside.
 
 import hashlib
 import re
+from functools import lru_cache
 
 LONGEST = 150
 """Characters of a name; disks allow 255 bytes, and some of ours get an ending."""
@@ -15,8 +16,10 @@ LONGEST = 150
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]|conin|conout|clock)(\.|$)")
 _KEPT = 80
+_REMEMBERED = 4096
 
 
+@lru_cache(_REMEMBERED)
 def name_of(id: str) -> str:
     """The name for an id. The empty id's is ``%``."""
     if not id:

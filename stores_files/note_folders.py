@@ -1,201 +1,274 @@
 """The folder of one namespace: a journal of what was done to its notes, and their vectors.
 
-Each line of the journal is one change, so a batch of puts is there whole or not at all. What the
-notes are now follows from all lines in order, and is kept in memory; a journal in which most lines
-no longer count is written anew. Vectors lie in files of float32 rows, one for each embedder, and a
-line says which row belongs to a note's version.
+Each entry of the journal is one change, so a batch of puts is there whole or not at all. What the
+notes are now follows from all entries in order, and is kept in memory. The first entry names the
+namespace. A journal in which most entries no longer count is written anew.
 """
 
-import hashlib
-from collections.abc import Sequence
+import contextlib
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from stores_core.codec import decode_json, encode_json
-from stores_core.embedding import Vector
-from stores_core.errors import CorruptRecordError
+from stores_core.errors import CorruptRecordError, StoreError
 from stores_core.memory import StoredMemory
 from stores_core.moving import EmbedderInfo
 from stores_core.notes import Namespace, Note
-from stores_core.ranking import VectorTable
 from stores_core.shape import EPOCH, replaced
-from stores_core.values import from_micros, micros
+from stores_core.values import micros
 from stores_files.commits import MESSAGES, Batch
 from stores_files.disk import Disk
+from stores_files.embedding import Line, Vectors
 from stores_files.journal import Journal
-from stores_files.layout import NOTES_JOURNAL
+from stores_files.layout import NOTES_JOURNAL, VECTORS
+from stores_files.places import NEW
+
+FORMAT = 1
 
 SPARE = 1_000
-"""So many lines more than twice the notes, and the journal is written anew."""
+"""So many lines more than those that count, and sweep writes the journal anew."""
 
-_FLOAT = 4
+_MOST_SPARE = 8 * SPARE
+"""So many, and a write does it first: each of them was a write, so that it costs each little."""
+
+_AT_ONCE = 1_000
+"""Lines of one batch of a journal that is written anew."""
+
 _NO_NOTE = StoredMemory(key="-", value="", created_at=EPOCH, updated_at=EPOCH, version=0)
 
-Line = dict[str, Any]
-Embedder = tuple[str, int]
 
-
-def put_line(item: StoredMemory) -> Line:
-    """The line of a note that is put."""
+def put_line(item: StoredMemory, metadata: Mapping[str, Any], arrival: int) -> Line:
+    """The line of a note that is put; ``arrival`` is its order among the notes of its time."""
     return {
         "put": item.key,
         "value": item.value,
-        "metadata": dict(item.metadata),
-        "created": micros(item.created_at),
-        "updated": micros(item.updated_at),
+        "metadata": dict(metadata),
+        "createdAt": item.created_at.isoformat(timespec="microseconds"),
+        "updatedAt": item.updated_at.isoformat(timespec="microseconds"),
         "version": item.version,
+        "arrival": arrival,
     }
 
 
-def gone_line(key: str, version: int) -> Line:
-    """The line of a note that is removed; no note starts at a version that it had."""
-    return {"gone": key, "version": version}
+def gone_line(note: Note) -> Line:
+    """The line of a note that is removed."""
+    return {"gone": note.item.key, "version": note.item.version}
 
 
 class NoteFolder:
-    """One namespace as this process knows it."""
+    """One namespace as this process knows it.
+
+    ``floor`` is the highest version that a removed note had, or more: no note starts below.
+    """
 
     def __init__(self, disk: Disk, folder: int) -> None:
         self._disk, self.folder = disk, folder
         self.id = ""
-        self._seen: tuple[int, int, int] | None = None
         self._journal: Journal | None = None
+        self._seen: tuple[int, int] | None = None
         self._forget()
 
     def _forget(self) -> None:
         self.notes = Namespace()
+        self.vectors = Vectors(self._disk, self.folder)
         self.floor = 0
         self._lines = 0
-        self._rows: dict[Embedder, dict[str, int]] = {}
-        self._tables: dict[Embedder, VectorTable[str]] = {}
 
     def close(self) -> None:
         if self._journal is not None:
             self._journal.close()
+            self._journal = None
+
+    @property
+    def torn(self) -> int:
+        """Bytes at the end of the journal that are no whole batch."""
+        return self._journal.torn if self._journal else 0
+
+    # What others have written
 
     def refresh(self) -> None:
         """Take in the lines that others have written. Raises CorruptRecordError, OSError."""
-        seen = self._disk.identity_of(self.folder, NOTES_JOURNAL)
-        if self._journal is None or seen is None or seen[:2] != (self._seen or seen)[:2]:
+        found = self._disk.identity_of(self.folder, NOTES_JOURNAL)
+        if found is None:
+            raise CorruptRecordError("the folder of a namespace has no notes.jsonl")
+        if self._journal is None or found[:2] != self._seen:  # it was written anew
             self.close()
-            self._journal = None
             self._forget()
             self._journal = Journal.open(self._disk, self.folder, NOTES_JOURNAL)
+            self._seen = found[:2]
         else:
             self._journal.refresh()
-        self._seen = seen
         count = self._journal.length(MESSAGES)
         for text in self._journal.read(MESSAGES, self._lines, count):
             try:
                 self._take(decode_json(text))
             except (ValueError, TypeError, KeyError) as error:
                 raise CorruptRecordError(
-                    "a line of notes.jsonl does not say what it should; `verify` names it"
+                    f"line {self._lines} of the notes of a namespace does not say what it should; "
+                    "`verify` names it"
                 ) from error
 
     def _take(self, line: Line) -> None:
-        self._lines += 1
         if "put" in line:
-            self._drop_vectors(line["put"])
-            item = replaced(
-                _NO_NOTE,
-                {
-                    "key": line["put"],
-                    "value": line["value"],
-                    "created_at": from_micros(line["created"]),
-                    "updated_at": from_micros(line["updated"]),
-                    "version": line["version"],
-                },
-            )
-            self.notes.put(item, line["metadata"])
+            self.vectors.discard(line["put"])
+            fields = {
+                "key": str(line["put"]),
+                "value": str(line["value"]),
+                "created_at": datetime.fromisoformat(line["createdAt"]),
+                "updated_at": datetime.fromisoformat(line["updatedAt"]),
+                "version": int(line["version"]),
+            }
+            self.notes.put(replaced(_NO_NOTE, fields), line["metadata"], int(line["arrival"]))
         elif "gone" in line:
+            self.vectors.discard(line["gone"])
             self.notes.remove(line["gone"])
-            self._drop_vectors(line["gone"])
-            self.floor = max(self.floor, line["version"])
+            self.floor = max(self.floor, int(line["version"]))
         elif "vector" in line:
             note = self.notes.notes.get(line["vector"])
             if note is not None and note.item.version == line["version"]:
-                embedder = (str(line["embedder"]), int(line["dimensions"]))
-                self._rows.setdefault(embedder, {})[note.item.key] = line["row"]
-                self._tables.pop(embedder, None)
-        elif "namespace" in line:
-            self.id = line["namespace"]
-            self.floor = max(self.floor, line["floor"])
-
-    def _drop_vectors(self, key: str) -> None:
-        for embedder, rows in self._rows.items():
-            if rows.pop(key, None) is not None and embedder in self._tables:
-                self._tables[embedder].discard(key)
+                self.vectors.take_row(line)
+        elif "vectors" in line:
+            self.vectors.take_file(line)
+        elif line.get("format") == FORMAT:
+            self.id = str(line["namespace"])
+            self.floor = int(line["floor"])
+            self.notes.arrivals = int(line["arrivals"])
+        else:
+            raise ValueError("no line of ours")
+        self._lines += 1
 
     # Writing
 
-    def write(self, lines: Sequence[Line], at: int) -> None:
-        """Write lines that are on the disk when this returns, and take them in."""
+    def begin(self, id: str, floor: int) -> None:
+        """Start the journal of a new namespace, not yet on the disk for certain."""
+        self._journal = Journal.make(self._disk, self.folder, NOTES_JOURNAL, secrets.token_hex(16))
+        head = _head_line(id, floor, 0)
+        self._journal.append([Batch([encode_json(head)], (), 0)], sync=False)
+        self._take(head)
+
+    def write(self, lines: Sequence[Line], at: datetime = EPOCH) -> None:
+        """Write lines that are on the disk when this returns, and take them in.
+
+        Raises StoreUnavailableError where nothing was applied, OutcomeUnknownError where nobody
+        knows.
+        """
         if self._journal is None:
-            raise ValueError("not refreshed")
-        self._journal.append([Batch([encode_json(line) for line in lines], (), at)])
+            raise ValueError("neither begun nor refreshed")
+        batch = Batch([encode_json(line) for line in lines], (), micros(at))
+        try:
+            self._journal.append([batch])
+        except StoreError:
+            if self._journal.is_spent:
+                # Should this fail too, `make_ready` tries again.
+                with contextlib.suppress(OSError, StoreError):
+                    self.rewrite(self.vectors.embedders)
+            raise
         for line in lines:
             self._take(line)
 
-    def vector_lines(
-        self, embedder: EmbedderInfo, notes: Sequence[tuple[str, int, Vector]]
-    ) -> list[Line]:
-        """Write vectors of notes (key, version, vector); the lines that make them count."""
-        name = vectors_name(embedder)
+    def make_ready(self) -> None:
+        """To be called before lines are made: a journal that takes no more is written anew.
+
+        So is one in which little counts. Raises OSError, StoreError where nothing can be written.
+        """
+        if self._journal is not None and self._journal.is_spent:
+            self.rewrite(self.vectors.embedders)
+        elif self.surplus > _MOST_SPARE + 4 * self._counting:
+            with contextlib.suppress(OSError, StoreError):  # it goes on as it is
+                self.rewrite(self.vectors.embedders)
+
+    def settle(self) -> None:
+        """Let all that counts survive a crash of the machine, whoever wrote it."""
+        if self._journal is not None:
+            if self._journal.is_spent:
+                self.rewrite(self.vectors.embedders)
+            self._journal.settle()
+
+    @property
+    def _counting(self) -> int:
+        return 1 + len(self.notes.notes) + self.vectors.count
+
+    @property
+    def surplus(self) -> int:
+        """How many lines no longer count."""
+        return self._lines - self._counting
+
+    def is_worth_rewriting(self, embedders: Collection[EmbedderInfo]) -> bool:
+        """Whether much is freed when only the vectors of these embedders are kept."""
+        return self.surplus > SPARE + self._counting or not self.vectors.embedders <= set(embedders)
+
+    def rewrite(self, embedders: Collection[EmbedderInfo]) -> int:
+        """Write a journal of what counts, with the vectors of these embedders, in place of this.
+
+        How many lines went. Raises OSError, StoreError; the old one stands then.
+        """
+        disk, new, old_files = self._disk, NEW + secrets.token_hex(8), set(self.vectors.files)
+        lines = [_head_line(self.id, self.floor, self.notes.arrivals)]
+        for note in sorted(self.notes.notes.values(), key=lambda note: note.place[1]):
+            lines.append(put_line(note.item, decode_json(note.metadata), note.place[1]))
         try:
-            file = self._disk.open_file(self.folder, name)
-        except FileNotFoundError:
-            file = self._disk.make_file(self.folder, name)
-            self._disk.sync_folder(self.folder)
-        with self._disk.opened(file):
-            width = _FLOAT * embedder.dimensions
-            row = -(-self._disk.size(file) // width)
-            data = np.stack([vector for _, _, vector in notes]).astype("<f4").tobytes()
-            self._disk.write(file, row * width, data)
-            self._disk.sync(file)
-        about = {"embedder": embedder.name, "dimensions": embedder.dimensions}
-        return [
-            {"vector": key, "version": version, "row": row + index, **about}
-            for index, (key, version, _) in enumerate(notes)
+            for info in embedders:
+                lines += self._vectors_anew(info)
+            journal = Journal.make(disk, self.folder, new, secrets.token_hex(16))
+            try:
+                for texts in _batches(encode_json(line) for line in lines):
+                    journal.append([Batch(texts, (), 0)], sync=False)
+                journal.sync()
+            finally:
+                journal.close()
+            disk.sync_folder(self.folder)
+            disk.rename(self.folder, new, self.folder, NOTES_JOURNAL)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                disk.unlink(self.folder, new)
+            raise
+        disk.sync_folder(self.folder)
+        for name in old_files:
+            with contextlib.suppress(OSError):
+                disk.unlink(self.folder, name)
+        gone = self._lines - len(lines)
+        self.refresh()
+        return gone
+
+    def _vectors_anew(self, info: EmbedderInfo) -> list[Line]:
+        table = self.vectors.table(info)
+        notes = [
+            (note.item.key, note.item.version)
+            for note in self.notes.notes.values()
+            if note.item.key in table
         ]
+        vectors = [vector for key, _ in notes if (vector := table.get(key)) is not None]
+        return Vectors(self._disk, self.folder).write(info, notes, vectors)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that the namespace consists of."""
+        return frozenset({NOTES_JOURNAL, *self.vectors.files})
+
+    def strangers(self) -> list[str]:
+        """What is in the folder and bears no name that we give."""
+        names = self._disk.names(self.folder)
+        return [name for name in names if not name.startswith((NEW, VECTORS, NOTES_JOURNAL))]
 
     # Reading
 
-    def has_vector(self, embedder: EmbedderInfo, key: str) -> bool:
-        return key in self._rows.get((embedder.name, embedder.dimensions), ())
-
-    def without_vector(self, embedder: EmbedderInfo) -> list[Note]:
-        """The notes that have no vector of this embedder."""
-        rows = self._rows.get((embedder.name, embedder.dimensions), {})
-        if len(rows) == len(self.notes.notes):
+    def lacking(self, info: EmbedderInfo, most: int) -> list[StoredMemory]:
+        """Up to ``most`` notes that have no vector of this embedder, without their metadata."""
+        table = self.vectors.table(info)
+        if len(table) == len(self.notes.notes):
             return []
-        return [note for key, note in self.notes.notes.items() if key not in rows]
-
-    def table(self, embedder: EmbedderInfo) -> VectorTable[str]:
-        """The vectors of an embedder, read from the disk where they are not known yet."""
-        named = (embedder.name, embedder.dimensions)
-        table = self._tables.get(named)
-        if table is None:
-            table = self._tables[named] = VectorTable(embedder.dimensions)
-            rows = self._rows.get(named, {})
-            if rows:
-                matrix = self._matrix(embedder)
-                for key, row in rows.items():
-                    if row >= len(matrix):
-                        raise CorruptRecordError(store="memory", id=key)
-                    table.put(key, matrix[row])
-        return table
-
-    def _matrix(self, embedder: EmbedderInfo) -> Any:
-        with self._disk.opened(self._disk.open_file(self.folder, vectors_name(embedder))) as file:
-            data = self._disk.read(file, 0, self._disk.size(file))
-        width = _FLOAT * embedder.dimensions
-        whole = data[: len(data) // width * width]
-        return np.frombuffer(whole, dtype="<f4").reshape(-1, embedder.dimensions)
+        lacking = (note.item for key, note in self.notes.notes.items() if key not in table)
+        return list(islice(lacking, most))
 
 
-def vectors_name(embedder: EmbedderInfo) -> str:
-    """The file of an embedder's vectors."""
-    named = encode_json([embedder.name, embedder.dimensions])
-    return f"vectors-{hashlib.sha256(named).hexdigest()[:32]}.f32"
+def _head_line(id: str, floor: int, arrivals: int) -> Line:
+    return {"namespace": id, "format": FORMAT, "floor": floor, "arrivals": arrivals}
+
+
+def _batches(texts: Iterable[bytes]) -> Iterator[list[bytes]]:
+    rest = iter(texts)
+    while batch := list(islice(rest, _AT_ONCE)):
+        yield batch

@@ -6,6 +6,7 @@ from typing import Any
 
 from stores_core.codec import decode_json, encode_json
 from stores_files.disk import Disk
+from stores_files.failures import perhaps_applied
 
 NEW = ".new-"
 """What the names of things begin with that are not yet what they will be."""
@@ -38,7 +39,10 @@ def write_new(disk: Disk, folder: int, name: str, value: Any) -> None:
 
 
 def replace(disk: Disk, folder: int, name: str, value: Any) -> None:
-    """A file of JSON in place of another, in one step that survives a crash."""
+    """A file of JSON in place of another, in one step that survives a crash.
+
+    Raises OSError where nothing was applied, OutcomeUnknownError where nobody knows.
+    """
     new = NEW + secrets.token_hex(8)
     try:
         write_new(disk, folder, new, value)
@@ -47,7 +51,8 @@ def replace(disk: Disk, folder: int, name: str, value: Any) -> None:
         with contextlib.suppress(OSError):
             disk.unlink(folder, new)
         raise
-    disk.sync_folder(folder)
+    with perhaps_applied():
+        disk.sync_folder(folder)
 
 
 def read_json(disk: Disk, folder: int, name: str) -> Any:

@@ -161,8 +161,9 @@ def put(place: Place, tenant: Tenant, new: NewResult) -> StoredResult | None:
                 old, folder = found
                 _bring(place, new, folder)
                 place.disk.sync_folder(folder)  # before the file that speaks of them
+                replace(place.disk, folder, RESULT, stored.as_json())
                 with perhaps_applied():
-                    replace(place.disk, folder, RESULT, stored.as_json())
+                    place.disk.sync_folder(place[RESULTS])  # its maker may have been killed
                 _drop(place, tenant, old, folder)
                 return old
         if _claimed(place, new):

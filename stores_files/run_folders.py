@@ -33,6 +33,8 @@ class RunFolder:
         self.folder = folder
         self.header: Header
         self.own: Journal | None = None
+        self.is_unsettled = False
+        """Whether the name of its own journal may not be on the disk."""
         self._seen: tuple[int, int, int] | None = None
         self._keys: tuple[int, dict[str, KeyRecord]] = (-1, {})
 
@@ -63,7 +65,11 @@ class RunFolder:
             self.own.refresh()
         else:
             with contextlib.suppress(FileNotFoundError):
-                self.own = Journal.open(self._disk, self.folder, JOURNAL)
+                own = Journal.open(self._disk, self.folder, JOURNAL)
+                if own.id == self.header.journal:
+                    self.own = own
+                else:  # set aside, and cut off before its name was taken away
+                    own.close()
 
     def count(self, kind: int) -> int:
         """How many messages, or events, the run has."""
@@ -72,7 +78,7 @@ class RunFolder:
     @property
     def updated(self) -> int:
         last = self.own.last if self.own else None
-        return max(self.header.updated, last.at) if last else self.header.updated
+        return last.at if last and last.end > self.header.after else self.header.updated
 
     def info(self) -> RunInfo:
         """The header, as it is handed out."""
@@ -153,6 +159,11 @@ class RunFolder:
             message_count=self.header.base(MESSAGES) + commit.length(MESSAGES),
             event_count=self.header.base(EVENTS) + commit.length(EVENTS),
         )
+
+    def names(self) -> set[str]:
+        """The files that belong to the run."""
+        shared = {shared_name(part.journal) for parts in self.header.ranges for part in parts}
+        return {HEADER, *([JOURNAL] if self.own is not None else []), *shared}
 
     def ranges(self, kind: int) -> list[Range]:
         """All that the run reads, what it wrote itself last."""

@@ -1,6 +1,7 @@
 """The run store in files."""
 
 import contextlib
+import dataclasses
 import secrets
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeVar
@@ -45,7 +46,7 @@ from stores_files.gathering import Gathering
 from stores_files.headers import Header, as_json
 from stores_files.layout import HEADER, RUNS, TRASH
 from stores_files.listing import Entry, gone, line_of
-from stores_files.logs import append, free, journals_of, new_id
+from stores_files.logs import append, free, journals_of, new_id, seal
 from stores_files.making import claim, forked
 from stores_files.names import name_of
 from stores_files.places import Place, remove_folder, replace
@@ -130,6 +131,8 @@ class FileRunStore:
                 run = stack.enter_context(self._folders.entered(place, run_id, alone=True))
             if place is None or run is None:
                 return [answer(found=False) for *_, answer in appends]
+            if run.own is not None and run.own.is_spent:
+                seal(place, run)
             lengths, batches = Lengths(run), list[Batch]()
             answers: list[AppendResponse | Exception] = []
             for each in appends:
@@ -137,12 +140,15 @@ class FileRunStore:
                     answers.append(lengths.taken(each, batches))
                 except StoreError as error:
                     answers.append(error)
-            if not batches:
-                return answers
             try:
+                if not batches:
+                    if lengths.repeats and run.own is not None:
+                        run.own.settle()
+                    return answers
                 if run.header.imported:
-                    run.header.imported = False
-                    replace(place.disk, run.folder, HEADER, as_json(run.header))
+                    header = dataclasses.replace(run.header, imported=False)
+                    replace(place.disk, run.folder, HEADER, as_json(header))
+                    run.refresh()
                 append(place, run, batches)
             except StoreError as error:
                 # Duplicates promise what the first promised, so they fail with it.
@@ -231,6 +237,8 @@ class FileRunStore:
                     looked += 1
                     if before is not None and run.updated >= before:
                         return False
+                    if not request.labels.items() <= run.header.labels.items():
+                        return False
                     infos.append(run.info())
                     return True
 
@@ -254,13 +262,18 @@ class FileRunStore:
                     header = run.header
                     labels = merge_labels(header.labels, request.labels)
                     line = line_of(
-                        header.id, header.generation, header.created, labels, parent=header.parent
+                        header.id,
+                        header.generation,
+                        header.created,
+                        labels,
+                        was=header.labels,
+                        parent=header.parent,
                     )
                     self._listing.add(place.folder, line)
-                    header.labels, header.imported = labels, False
-                    header.updated = micros(request.at)
-                    with perhaps_applied():
-                        replace(place.disk, run.folder, HEADER, as_json(header))
+                    header = dataclasses.replace(
+                        header, labels=labels, imported=False, updated=micros(request.at), after=end
+                    )
+                    replace(place.disk, run.folder, HEADER, as_json(header))
                 return run is not None
 
         return UpdateRunResponse(found=await self._tenant.read(work, otherwise=False))
@@ -269,6 +282,7 @@ class FileRunStore:
         def work(place: Place) -> DeleteRunResponse:
             with self._folders.entered(place, request.run_id, alone=True) as run:
                 if run is None:
+                    place.disk.sync_folder(place[RUNS])  # gone for certain
                     return DeleteRunResponse(deleted=False)
                 if not Lengths(run).are(request.expected_messages, request.expected_events):
                     return DeleteRunResponse(deleted=False, conflict=True)
@@ -285,6 +299,7 @@ class Lengths:
         self.messages, self.events = run.count(MESSAGES), run.count(EVENTS)
         self._keys = run.keys
         self._new_keys: dict[str, KeyRecord] = {}
+        self.repeats = False
 
     def are(self, messages: int | None, events: int | None) -> bool:
         """Whether the logs have the lengths expected of them; None expects nothing."""
@@ -306,6 +321,7 @@ class Lengths:
         if key:
             known = self._new_keys.get(key) or self._keys().get(key)
             if known is not None:
+                self.repeats = True
                 return repeated(answer, known, request.digest)
         if isinstance(request, AppendMessagesRequest):
             fits = self.are(request.expected_count, request.expected_events)

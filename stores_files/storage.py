@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import secrets
 import stat
 import sys
@@ -12,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from stores_core.disks import is_on_network
 from stores_core.errors import InvalidRequestError, StoreClosedError
 from stores_core.sending import nothing_sent
+from stores_files.answers import Answers
 from stores_files.disk import Disk
 from stores_files.failures import nothing_applied
 from stores_files.held import HeldFolders
@@ -32,6 +33,7 @@ from stores_files.layout import (
 )
 from stores_files.listing import Listing
 from stores_files.names import name_of
+from stores_files.note_folders import NoteFolder
 from stores_files.places import NEW, Place, remove_folder, write_new
 from stores_files.run_folders import RunFolder
 from stores_files.versions import identify
@@ -64,7 +66,12 @@ class Storage:
         """Open the folder, and make it if there is none. Raises StoreError."""
         loop = asyncio.get_running_loop()
         root, identity = await loop.run_in_executor(None, _prepared, path, disk, lock_timeout)
-        return cls(disk, root, identity, lock_timeout=lock_timeout)
+        try:
+            with nothing_applied():
+                return cls(disk, root, identity, lock_timeout=lock_timeout)
+        except BaseException:
+            disk.close(root)
+            raise
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do ``work`` in a thread. One that is cancelled before it was begun is never done."""
@@ -97,22 +104,33 @@ def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, str]:
     place = Path.cwd() / path
     if not place.parent.is_dir():
         raise _unfit("a folder in a folder that does not exist", "a folder in one that exists")
+    if is_on_network(place.resolve()):
+        raise _unfit("a network file system, where locks and syncs fail", "a local one")
     with nothing_applied():
         try:
             root = disk.open_root(str(place))
         except FileNotFoundError:
-            with disk.opened(disk.open_root(str(place.parent))) as above:
-                with contextlib.suppress(FileExistsError):
-                    disk.make_folder(above, place.name)
-                disk.sync_folder(above)
+            with (
+                disk.opened(disk.open_root(str(place.parent))) as above,
+                contextlib.suppress(FileExistsError),
+            ):
+                disk.make_folder(above, place.name)
             root = disk.open_root(str(place))
         except NotADirectoryError as error:
             raise _unfit("a file", "a folder") from error
         try:
-            if os.fstat(root).st_mode & _OPEN_TO_OTHERS:
+            if disk.mode(root) & _OPEN_TO_OTHERS:
                 raise _unfit("a folder that others may write to", "one after chmod go-w")
             with disk.locked(root, lock_timeout):
-                return root, identify(disk, root)
+                identity = identify(disk, root)
+            # Also if it was there: whoever made it may have been killed. One who may not open the
+            # folder above did not make this one.
+            with (
+                contextlib.suppress(PermissionError),
+                disk.opened(disk.open_root(str(place.parent))) as above,
+            ):
+                disk.sync_folder(above)
+            return root, identity
         except BaseException:
             disk.close(root)
             raise
@@ -132,8 +150,13 @@ class Tenant:
         self.folders = HeldFolders(
             storage.disk, RUNS, partial(RunFolder, storage.disk), storage.lock_timeout
         )
+        self.namespaces = HeldFolders(
+            storage.disk, NOTES, partial(NoteFolder, storage.disk), storage.lock_timeout
+        )
+        self.answers = Answers(self.namespaces)
         self.listing = Listing(storage.disk, CATALOG, storage.lock_timeout)
         self.result_listing = Listing(storage.disk, RESULT_CATALOG, storage.lock_timeout)
+        self._is_settled = False
 
     async def read(self, work: Callable[[Place], T], otherwise: T) -> T:
         """What ``work`` finds; ``otherwise`` for a tenant that has written nothing yet."""
@@ -144,20 +167,25 @@ class Tenant:
 
         return await self.storage.run(reading)
 
-    async def write(self, work: Callable[[Place], T]) -> T:
+    async def write(self, work: Callable[[Place], T], *, alone: bool = False) -> T:
         """Do ``work``, which says itself from where on an error of the system is unknown."""
 
         def writing() -> T:
-            with nothing_applied(), self.made() as place:
+            with nothing_applied(), self.made(alone=alone) as place:
                 return work(place)
 
         return await self.storage.run(writing)
 
+    def close(self) -> None:
+        """Let go of what is held open."""
+        self.folders.close()
+        self.namespaces.close()
+
     @contextlib.contextmanager
-    def made(self) -> Generator[Place]:
-        """The folder, made if it is not there."""
+    def made(self, *, alone: bool = False) -> Generator[Place]:
+        """The folder, made if it is not there; see :meth:`entered`."""
         while True:
-            with self.entered() as place:
+            with self.entered(alone=alone) as place:
                 if place is not None:
                     yield place
                     return
@@ -183,6 +211,9 @@ class Tenant:
                 patience = self.storage.lock_timeout
                 tried.enter_context(disk.locked(folder, patience, shared=not alone))
                 if disk.identity_of(tenants, name) == disk.identity(folder):
+                    if not self._is_settled:
+                        disk.sync_folder(tenants)  # whoever made it may have been killed
+                        self._is_settled = True
                     place = Place(disk, folder)
                     tried.callback(place.close)
                     stack.enter_context(tried.pop_all())

@@ -7,22 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from stores_core.errors import CorruptRecordError
-from stores_core.moving import STAGED_FOR
 from stores_core.retention import Retention
-from stores_core.values import micros
 from stores_files.commits import EVENTS, MESSAGES
 from stores_files.disk import Disk
 from stores_files.headers import Header, Range, as_json, from_json
 from stores_files.journal import Journal
-from stores_files.layout import ENDING, HEADER, LOGS, RUNS, STAGING, TRASH
-from stores_files.logs import LOOSE, copied, free
-from stores_files.places import Place, read_json, remove_folder, replace
+from stores_files.layout import HEADER, LOGS, RUNS
+from stores_files.left_overs import remove_left_overs
+from stores_files.logs import LOOSE, copied, free, tidied
+from stores_files.note_sweeping import sweep_notes
+from stores_files.places import Place, read_json, replace
 from stores_files.run_folders import log_of, shared_name
 from stores_files.storage import Tenant
 from stores_files.tool_results import retain
-
-BUILT_FOR = 3600.0
-"""Seconds after which what was being built is taken for given up."""
 
 REWRITTEN = 4096
 """Bytes of a batch beyond which it is not kept whole for the sake of a part of it."""
@@ -37,8 +34,10 @@ def sweep(
         if place is None:
             return {}, False
         freed["tool_results"] += retain(place, tenant, retention, now, budget)
-        freed["files"] += _left_overs(place)
-        freed["entries"] += _stale_imports(place, now)
+        files, entries = remove_left_overs(place, tenant, now)
+        freed["files"] += files
+        freed["entries"] += entries
+        freed["files"] += sweep_notes(place, tenant)
         loose = [name for name in place.disk.names(place[LOGS]) if name.endswith(LOOSE)]
         needs: Needs = {}
         seen = _look(place, needs, set()) if loose else set[str]()
@@ -55,40 +54,6 @@ def sweep(
                     freed["entries"] += _trim(place, name.removesuffix(LOOSE), needs)
     kinds = {kind: count for kind, count in freed.items() if count}
     return kinds, left <= 0 or len(taken) < len(loose)
-
-
-def _left_overs(place: Place) -> int:
-    """What was being removed, and what somebody began to build long ago."""
-    disk, gone = place.disk, 0
-    for name in disk.names(place[TRASH]):
-        with contextlib.suppress(FileNotFoundError):
-            gone += remove_folder(disk, place[TRASH], name)
-    for name in disk.names(place[STAGING]):
-        with contextlib.suppress(FileNotFoundError):
-            if disk.age(place[STAGING], name) > BUILT_FOR:
-                gone += remove_folder(disk, place[STAGING], name)
-    return gone
-
-
-def _stale_imports(place: Place, now: datetime) -> int:
-    """Logs that an import brought and that no run ever came to read."""
-    disk, entries, horizon = place.disk, 0, micros(now - STAGED_FOR)
-    for name in disk.names(place[LOGS]):
-        if not name.endswith(ENDING):
-            continue
-        with contextlib.suppress(FileNotFoundError, CorruptRecordError):
-            with disk.opened(disk.open_file(place[LOGS], name)) as file:
-                if disk.links(file) > 1:
-                    continue
-            journal = Journal.open(disk, place[LOGS], name)
-            try:
-                last = journal.last
-            finally:
-                journal.close()
-            if last is not None and last.at < horizon:
-                disk.unlink(place[LOGS], name)
-                entries += last.length(MESSAGES) + last.length(EVENTS)
-    return entries
 
 
 @dataclass
@@ -173,15 +138,17 @@ def _move_users(place: Place, journal: Journal, need: Need) -> None:
     for name in sorted(need.names):
         with disk.opened(disk.open_folder(place[RUNS], name)) as folder:
             header = from_json(read_json(disk, folder, HEADER))
-            with contextlib.suppress(FileExistsError):
-                disk.link(logs, shared_name(fresh.id), folder, shared_name(fresh.id))
             header.ranges = (
                 [_moved(part, journal, fresh) for part in header.ranges[MESSAGES]],
                 [_moved(part, journal, fresh) for part in header.ranges[EVENTS]],
             )
-            replace(disk, folder, HEADER, as_json(header))
-            with contextlib.suppress(FileNotFoundError):
-                disk.unlink(folder, shared_name(journal.id))
+            with tidied(place, folder):
+                with contextlib.suppress(FileExistsError):
+                    disk.link(logs, shared_name(fresh.id), folder, shared_name(fresh.id))
+                disk.sync_folder(folder)  # before the file that speaks of it
+                replace(disk, folder, HEADER, as_json(header))
+                with contextlib.suppress(FileNotFoundError):
+                    disk.unlink(folder, shared_name(journal.id))
     fresh.close()
     free(place, journal.id)
 

@@ -20,6 +20,7 @@ from stores_core.tool_results import (
 )
 from stores_core.tool_text import search
 from stores_core.values import from_micros, micros
+from stores_files.layout import RESULTS
 from stores_files.listing import Entry, gone
 from stores_files.places import Place
 from stores_files.result_folders import (
@@ -125,6 +126,8 @@ class FileToolResultStore:
             with entered(place, self._tenant, request.ref, alone=True) as found:
                 if found is not None:
                     remove(place, self._tenant, found[0])
+                else:
+                    place.disk.sync_folder(place[RESULTS])  # gone for certain
                 return found is not None
 
         return DeleteToolResultResponse(deleted=await self._tenant.read(work, otherwise=False))

@@ -16,6 +16,7 @@ from stores_files.layout import (
     HEADER,
     LOGS,
     NOTES,
+    NOTES_STATE,
     RESULT_CATALOG,
     RESULTS,
     RUNS,
@@ -25,7 +26,7 @@ from stores_files.layout import (
 )
 from stores_files.logs import LOOSE
 from stores_files.names import id_of
-from stores_files.places import Place, read_json
+from stores_files.places import NEW, Place, read_json
 from stores_files.run_folders import RunFolder
 from stores_files.storage import Tenant
 
@@ -33,7 +34,8 @@ PAGE = 1_000
 """So many entries are read at a time."""
 
 _OURS = {
-    CATALOG, CONTENTS, LOGS, NOTES, RESULT_CATALOG, RESULTS, RUNS, STAGING, TENANT, TRASH
+    CATALOG, CONTENTS, LOGS, NOTES, NOTES_STATE, RESULT_CATALOG, RESULTS, RUNS, STAGING, TENANT,
+    TRASH,
 }  # fmt: skip
 _DECODERS = {MESSAGES: decode_message, EVENTS: decode_event}
 
@@ -62,7 +64,7 @@ def verify_runs(tenant: Tenant, findings: Findings) -> None:
         if place is None:
             return
         for name in sorted(place.disk.names(place.folder)):
-            if name not in _OURS:
+            if name not in _OURS and not name.startswith(NEW):
                 findings.add("files", name, "a strange file or folder; it was left alone")
         for name in sorted(place.disk.names(place[LOGS])):
             if not name.endswith((ENDING, LOOSE)):

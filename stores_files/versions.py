@@ -1,59 +1,100 @@
-"""The stored format: its version, how a folder is recognised, and the steps between versions."""
+"""The stored format: its revision, how a folder is recognised, and the way between revisions."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from stores_core.codec import decode_json, encode_json
 from stores_core.errors import InvalidRequestError, SchemaVersionError
+from stores_core.revisions import Revision, State, destination, state_at
 from stores_files.disk import Disk
-from stores_files.layout import MARKER, TENANTS
+from stores_files.layout import MARKER, TENANT, TENANTS
+from stores_files.revisions import r0002_latest_change
 
-FORMAT = 1
+CODE = Revision(2, oldest=2)
+"""What this code writes. It works on newer ones too whose ``oldest`` is no newer than this."""
+
+ADVICE = (
+    "copy the folder first, with a tool that keeps hard links, while no client has it open",
+    "others cannot open the folder until all steps are done",
+)
+
+_NEW = ".new-marker"
+
+
+class Marker(NamedTuple):
+    """What a folder says of itself."""
+
+    revision: Revision
+    identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one version to the next: a sentence for people, and the work, which can be repeated."""
+    """From one revision to the next, or back. ``work`` is done in the folder of each tenant.
+
+    It passes over what it did before it was cut off.
+    """
 
     sentence: str
+    end: Revision
     work: Callable[[Disk, int], None]
 
 
-STEPS: Mapping[int, Step] = {}
-"""The step that leads on from each older version. There is none yet: 1 is the first version."""
+def _steps(start: int, end: int) -> Sequence[Step]:
+    up = [_up(number) for number in range(start + 1, end + 1)]
+    return up + [_down(number) for number in range(start, end, -1)]
 
 
-def identify(disk: Disk, root: int) -> str:
-    """The identity of a storage; one is made in an empty folder. The root's lock is held.
+_REVISIONS = {1: Revision(1, 1), 2: CODE}
+_MODULES = {2: r0002_latest_change}
+
+
+def _up(number: int) -> Step:
+    sentence = f"{number:04d}: {_about(number)}"
+    return Step(sentence, _REVISIONS[number], _MODULES[number].upgrade)
+
+
+def _down(number: int) -> Step:
+    sentence = f"back from {number:04d}: {_about(number)}"
+    return Step(sentence, _REVISIONS[number - 1], _MODULES[number].downgrade)
+
+
+def _about(number: int) -> str:
+    return (_MODULES[number].__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+def identify(disk: Disk, root: int) -> Marker:
+    """What a folder is; a storage is made in an empty one. The root's lock is held.
 
     Raises InvalidRequestError for a folder with other things in it, SchemaVersionError for a format
-    that is not ours.
+    that this code does not know.
     """
     try:
         marker = read_marker(disk, root)
     except FileNotFoundError:
         return _made(disk, root)
-    if marker["format"] != FORMAT:
-        raise refusal(marker["format"])
-    return marker["identity"]
+    if state_at(marker.revision, CODE) is State.AHEAD:
+        raise refusal(marker.revision)
+    disk.sync_folder(root)  # whoever made it may have been killed before it was there for certain
+    return marker
 
 
-def read_marker(disk: Disk, root: int) -> dict[str, Any]:
+def read_marker(disk: Disk, root: int) -> Marker:
     """What the folder says of itself. Raises FileNotFoundError, SchemaVersionError."""
     with disk.opened(disk.open_file(root, MARKER)) as file:
         text = disk.read(file, 0, 4096)
     try:
         found = decode_json(text)
-        return {"format": int(found["format"]), "identity": str(found["identity"])}
+        return Marker(Revision.unpacked(int(found["format"])), str(found["identity"]))
     except (ValueError, TypeError, KeyError) as error:
         raise SchemaVersionError(
             f"{MARKER} does not say which format the folder has; it was left as it is"
         ) from error
 
 
-def _made(disk: Disk, root: int) -> str:
+def _made(disk: Disk, root: int) -> Marker:
     left = [name for name in disk.names(root) if name not in (TENANTS, _NEW)]
     if left:
         raise InvalidRequestError(
@@ -61,30 +102,55 @@ def _made(disk: Disk, root: int) -> str:
             found="a folder that holds other files",
             allowed="an empty folder, a new one, or one that agent-stores made",
         )
-    identity = secrets.token_hex(16)
     if disk.identity_of(root, TENANTS) is None:
         disk.make_folder(root, TENANTS)
+    marker = Marker(CODE, secrets.token_hex(16))
+    _write(disk, root, marker)
+    return marker
+
+
+def _write(disk: Disk, root: int, marker: Marker) -> None:
     if disk.identity_of(root, _NEW) is not None:
         disk.unlink(root, _NEW)
+    fields = {"format": marker.revision.packed, "identity": marker.identity}
     with disk.opened(disk.make_file(root, _NEW)) as file:
-        disk.write(file, 0, encode_json({"format": FORMAT, "identity": identity}) + b"\n")
+        disk.write(file, 0, encode_json(fields) + b"\n")
         disk.sync(file)
     disk.rename(root, _NEW, root, MARKER)
     disk.sync_folder(root)
-    return identity
 
 
-_NEW = ".new-marker"
+def plan(found: Revision, target: str = "") -> Sequence[Step]:
+    """The steps to the revision that ``target`` names, or to the code's.
+
+    Raises InvalidRequestError.
+    """
+    return _steps(found.number, destination(target, found, CODE))
 
 
-def refusal(found: int) -> SchemaVersionError:
-    """Why stores do not work on this folder, and what to do."""
-    if found > FORMAT:
+def migrate(disk: Disk, root: int, target: str = "") -> list[str]:
+    """Take the steps that are left; what was done. Nobody else has the folder open."""
+    marker, done = read_marker(disk, root), list[str]()
+    for step in plan(marker.revision, target):
+        with disk.opened(disk.open_folder(root, TENANTS)) as tenants:
+            for name in disk.names(tenants):
+                if not name.startswith("."):
+                    with disk.opened(disk.open_folder(tenants, name)) as tenant:
+                        if disk.identity_of(tenant, TENANT) is not None:
+                            step.work(disk, tenant)
+        _write(disk, root, Marker(step.end, marker.identity))
+        done.append(step.sentence)
+    return done
+
+
+def refusal(found: Revision) -> SchemaVersionError:
+    """Why stores do not work on a folder of this revision, and what to do."""
+    if state_at(found, CODE) is State.AHEAD:
         return SchemaVersionError(
-            f"the folder has the stored format {found}, this code knows {FORMAT}; it was left as "
-            "it is; update agent-stores"
+            f"the folder has the stored format {found}, this code knows {CODE}; it was left as it "
+            "is; update agent-stores"
         )
     return SchemaVersionError(
-        f"the folder has the stored format {found}, this code needs {FORMAT}; copy the folder and "
-        "run backend.admin.migrate"
+        f"the folder has the stored format {found}, this code needs {CODE}; copy the folder and "
+        "run `await backend.admin.migrate()`"
     )

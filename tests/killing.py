@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -226,13 +226,13 @@ async def still_known(backend: Backend, told: Told) -> list[str]:
     return faults
 
 
-def arguments(module: str) -> argparse.Namespace:
+def arguments(module: str, given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line of a module that kills: ``kills``, ``seed``, ``json``."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, metavar="FILE", help="the counts and faults as JSON")
-    return parser.parse_args()
+    return parser.parse_args(given)
 
 
 def conclude(options: argparse.Namespace, kills: int, acknowledged: int, faults: list[str]) -> int:

@@ -36,7 +36,14 @@ EXAMPLES = 100
 OPERATIONS = 20_000
 """So many operations are one history."""
 
-URLS = {"memory": "memory:prove", "sqlite": "sqlite:{folder}/prove.db", "postgres": "{url}"}
+URLS = {
+    "memory": "memory:prove",
+    "sqlite": "sqlite:{folder}/prove.db",
+    "postgres": "{postgres}",
+    "redis": "{redis}",
+}
+SERVERS = {"{postgres}": "tests.postgres_server", "{redis}": "tests.redis_server"}
+"""What runs a command on a server, and puts its URL into the place of ``{url}``."""
 
 Play = Callable[[str, int], Round]
 """Plays a round on a backend with a seed. Exits where it tells nothing."""
@@ -114,6 +121,7 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     **{("histories", backend): histories for backend in URLS},
     ("kills", "sqlite"): kills("tests.sqlite_kill"),
     ("server kills", "postgres"): kills("tests.postgres_kill"),
+    ("server kills", "redis"): kills("tests.redis_kill"),
 }
 
 
@@ -125,11 +133,11 @@ def ran(
 
     What it said is passed on where it did not.
     """
-    wrapped = "{url}" in arguments
-    server = ["tests.postgres_server", "--", sys.executable, "-m"] if wrapped else []
+    wanted = [module for mark, module in SERVERS.items() if mark in arguments]
+    server = [*wanted, "--", sys.executable, "-m"] if wanted else []
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
-        named = {"{report}": str(report), "{folder}": folder}
+        named = {"{report}": str(report), "{folder}": folder, **dict.fromkeys(SERVERS, "{url}")}
         command = [sys.executable, "-m", *server, *arguments]
         for mark, text in named.items():
             command = [argument.replace(mark, text) for argument in command]

@@ -10,7 +10,10 @@ from tests.conftest import ROOT, Python, run_python
 
 pytestmark = pytest.mark.timeout(600)
 
-PACKAGES = ("stores_core", "stores_sql", "stores_adapters", "conformance_tests")
+PACKAGES = (
+    "stores_core", "stores_sql", "stores_redis", "stores_files", "stores_adapters",
+    "conformance_tests",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Stores in Redis or Valkey, as ``redis://...`` and ``rediss://...``."""

@@ -1,0 +1,139 @@
+"""Entries of logs in Redis: reading them by rows, staging a batch, appending it.
+
+A log is segments of at most some MiB, so no command holds the server up. What a script once told of
+a run (its rows) holds while the run's token and its count of joins stay; both are read again behind
+the entries, on the same connection.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from stores_core.errors import CorruptRecordError, StoreError, StoreUnavailableError
+from stores_core.limits import MIB
+from stores_redis.keys import Bucket
+from stores_redis.run_rows import Row, StoredRun, new_token
+from stores_redis.scripts import UNPACKED, Arg
+from stores_redis.storage import Command, Tenant
+
+PIECE_BYTES = MIB
+"""Larger batches are staged, in pieces of this size: the server takes some ms for one."""
+
+ROWS_AT_ONCE = 16
+"""So many segments are asked for in one go."""
+
+SENT_BYTES = 8 * MIB
+"""So much is staged in one go."""
+
+
+class RunChangedError(Exception):
+    """The run was deleted, created anew or joined while it was read: look again."""
+
+
+async def read_entries(
+    tenant: Tenant,
+    bucket: Bucket,
+    run: StoredRun | None,
+    rows: Sequence[Row],
+    *,
+    ahead: int = ROWS_AT_ONCE,
+    enough: int | None = None,
+    refuse: Callable[[Sequence[int]], None] | None = None,
+) -> list[list[bytes]]:
+    """The entries of each row, in order; fewer rows once ``enough`` bytes were read.
+
+    ``ahead`` rows are asked for first, then twice as many each time; ``refuse`` is shown the bytes
+    of those that were read. Raises CorruptRecordError where ``run`` stands unchanged and entries
+    are missing, else RunChangedError.
+    """
+    parts: list[list[bytes]] = []
+    sizes: list[int] = []
+    check: list[Command] = []
+    if run is not None:
+        check.append((b"HMGET", bucket.run(run.id), b"token", b"joined"))
+    while len(parts) < len(rows) and (enough is None or sum(sizes) < enough):
+        asked = rows[len(parts) : len(parts) + ahead]
+        reads: list[Command] = [
+            (b"LRANGE", bucket.tag + b"seg:" + name, first, stop - 1) for name, first, stop in asked
+        ]
+        found = await tenant.read_many([*reads, *check])
+        if run is not None and found.pop() != [run.token, run.joined or None]:
+            raise RunChangedError
+        for (_, first, stop), texts in zip(asked, found, strict=True):
+            if len(texts) != stop - first:
+                raise CorruptRecordError(store="runs", id=run.id) if run else RunChangedError
+            parts.append(texts)
+            sizes.append(sum(map(len, texts)))
+        if refuse is not None:
+            refuse(sizes)
+        ahead = min(2 * ahead, ROWS_AT_ONCE)
+    return parts
+
+
+class Piece(NamedTuple):
+    """Entries that one command takes."""
+
+    texts: list[bytes]
+    size: int
+
+
+def pieces(texts: Iterable[bytes]) -> list[Piece]:
+    """Entries in parts of at most 1,000 and 1 MiB, or of one entry."""
+    found: list[Piece] = []
+    part: list[bytes] = []
+    size = 0
+    for text in texts:
+        if part and (size + len(text) > PIECE_BYTES or len(part) == UNPACKED):
+            found.append(Piece(part, size))
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        found.append(Piece(part, size))
+    return found
+
+
+class Staged:
+    """Segments that nothing refers to yet, brought at ``at`` (microseconds)."""
+
+    def __init__(self, tenant: Tenant, bucket: Bucket, at: int) -> None:
+        self._tenant, self._bucket, self.at = tenant, bucket, at
+        self._token = new_token()
+        self._names: list[str] = []
+
+    async def add(self, parts: Sequence[Piece]) -> list[Arg]:
+        """Bring parts; a name, the number of entries and the bytes of each."""
+        args: list[Arg] = []
+        commands: list[Command] = []
+        size = 0
+        for part in parts:
+            name = self.new_name()
+            args += (name, len(part.texts), part.size)
+            commands.append((b"ZADD", self._bucket.staged(), self.at, name))
+            commands.append((b"RPUSH", self._bucket.segment(name), *part.texts))
+            size += part.size
+            if size >= SENT_BYTES:
+                await self._tenant.stage_many(commands)
+                commands, size = [], 0
+        if commands:
+            await self._tenant.stage_many(commands)
+        return args
+
+    def new_name(self) -> str:
+        """A name for a segment to be staged."""
+        self._names.append(f"{self._token}:{len(self._names)}")
+        return self._names[-1]
+
+    async def drop(self) -> None:
+        """Free what was staged, if nothing came to refer to it; what fails is left to sweep."""
+        if self._names:
+            with suppress(StoreError):
+                await self._tenant.stage_many([
+                    (b"ZREM", self._bucket.staged(), *self._names),
+                    *((b"UNLINK", self._bucket.segment(name)) for name in self._names),
+                ])  # fmt: skip
+
+
+def gone_meanwhile() -> StoreUnavailableError:
+    """What was staged is not there any more, or others were in the way again and again."""
+    return StoreUnavailableError("others were in the way again and again; nothing was applied")

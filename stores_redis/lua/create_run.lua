@@ -1,0 +1,17 @@
+-- Claims an id for a new, empty run.
+-- with: headers
+-- KEYS 1 the run
+-- ARGV 1 tag  2 id  3 now  4 token  5 number of labels  6... key, name of its index, value of each
+-- Reply: "created" or "exists".
+-- RUN-C2, RUN-C3, RUN-C4: the run is entered with its indexes in this one step, where none stands.
+
+if redis.call('HLEN', KEYS[1]) > 0 then return {'exists'} end
+local tag, id, now = ARGV[1], ARGV[2], ARGV[3]
+local labels = labels_given(6, tonumber(ARGV[5]))
+local indexes = indexes_of(tag, '', labels)
+look_at(indexes)
+write_header(KEYS[1], {
+  'token', ARGV[4], 'created', now, 'updated', now, 'm.count', 0, 'e.count', 0
+}, labels)
+enter(indexes, now, id)
+return {'created'}

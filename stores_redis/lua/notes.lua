@@ -1,0 +1,97 @@
+-- What every write to the notes of one namespace begins with.
+--
+-- KEYS  1 memory  2 namespaces  3 staged  4 notes  5 order  6 changes  7 gone  8 state  9 bodies
+--       10.. vectors and vector set of each generation in ARGV 1, in that order
+-- ARGV  1 the generations that the caller knows of, a space between them  2 the namespace
+--
+-- A record is a line of numbers, then the note's texts unless they are in `bodies`:
+--   version created arrival updated serial metadata-bytes bytes field-in-bodies
+-- `created` has 18 digits and `arrival` 16, so that they sort as text; together they are the place.
+-- Each change of a note takes the next serial of its namespace. Whoever follows a namespace asks
+-- `changes` and `gone` what is newer than the serial that it has seen.
+
+local memory, namespaces, staged, notes, order, changes, gone, state, bodies = unpack(KEYS, 1, 9)
+local namespace = ARGV[2]
+local RECORD = '^(%d+) (%d+) (%d+) %d+ %d+ %d+ %d+ (%S+)\n'
+local GONE_KEPT = 1000
+
+local vectors, indexes, passed = {}, {}, 10
+for generation in string.gmatch(ARGV[1], '%S+') do
+  vectors[generation], indexes[generation] = KEYS[passed], KEYS[passed + 1]
+  passed = passed + 2
+end
+
+-- A key of another type fails here, before anything is written.
+for _, key in ipairs({namespaces, staged, order, changes, gone}) do redis.call('ZCARD', key) end
+for _, key in ipairs({memory, notes, state, bodies}) do redis.call('HLEN', key) end
+for _, key in pairs(vectors) do redis.call('HLEN', key) end
+
+local generations = redis.call('HGET', memory, 'generations') or ''
+
+-- Whether a generation is in use whose vectors the caller did not pass.
+local function is_outdated()
+  for generation in string.gmatch(generations, '%S+') do
+    if not vectors[generation] then return true end
+  end
+  return false
+end
+
+local function text(number) return string.format('%.0f', number) end
+
+local function count_vectors(generation, by)
+  if by ~= 0 then redis.call('HINCRBY', memory, 'vectors:' .. generation, by) end
+end
+
+local function drop_vectors(keys)
+  for generation, key in pairs(vectors) do
+    count_vectors(generation, -redis.call('HDEL', key, unpack(keys)))
+  end
+end
+
+local function raise_floor(version)
+  if version > tonumber(redis.call('HGET', memory, 'floor') or '0') then
+    redis.call('HSET', memory, 'floor', text(version))
+  end
+end
+
+-- Remove all that a namespace has; its notes are counted out already.
+local function close_namespace()
+  redis.call('ZREM', namespaces, namespace)
+  redis.call('UNLINK', notes, order, changes, gone, state, bodies)
+  for generation, key in pairs(vectors) do redis.call('UNLINK', key, indexes[generation]) end
+end
+
+-- Take notes away, at most 1,000; how many there were. No note starts at a version that one had.
+local function forget(keys)
+  local serial = tonumber(redis.call('HGET', state, 'serial') or '0')
+  local found, highest = {}, 0
+  for _, key in ipairs(keys) do
+    local record = redis.call('HGET', notes, key)
+    if record then
+      local version, created, arrival, field = string.match(record, RECORD)
+      redis.call('HDEL', notes, key)
+      redis.call('ZREM', order, created .. arrival .. key)
+      redis.call('ZREM', changes, key)
+      serial = serial + 1
+      redis.call('ZADD', gone, text(serial), key)
+      if field ~= '-' then redis.call('HDEL', bodies, field) end
+      highest = math.max(highest, tonumber(version))
+      found[#found + 1] = key
+    end
+  end
+  if #found == 0 then return 0 end
+  drop_vectors(found)
+  raise_floor(highest)
+  redis.call('HINCRBY', memory, 'notes', -#found)
+  if redis.call('HLEN', notes) == 0 then
+    close_namespace()
+    return #found
+  end
+  redis.call('HSET', state, 'serial', text(serial))
+  local surplus = redis.call('ZCARD', gone) - GONE_KEPT
+  if surplus > 0 then
+    local popped = redis.call('ZPOPMIN', gone, surplus)
+    redis.call('HSET', state, 'forgotten', popped[#popped])
+  end
+  return #found
+end

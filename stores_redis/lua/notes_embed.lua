@@ -1,0 +1,42 @@
+-- Keep vectors of notes that are still of the version that was embedded.
+--
+-- KEYS  1 memory  2 notes  3 changes  4 state  5 vectors of the generation
+-- ARGV  1 the generation  2 its embedder  3 the generations that the caller knows of
+--       4.. for each note: key, version, vector
+-- Reply "ok" and how many were kept; or "again" and the generations
+--
+-- EMB-5: a vector belongs to one version of a note. A generation that is not in use is filled
+-- beside the one that is.
+
+local memory, notes, changes, state, vectors = unpack(KEYS)
+local generation, about = ARGV[1], ARGV[2]
+local generations = redis.call('HGET', memory, 'generations') or ''
+if generations ~= ARGV[3] then return {'again', generations} end
+local is_there = false
+for one in string.gmatch(generations, '%S+') do is_there = is_there or one == generation end
+for _, key in ipairs({notes, state, vectors}) do redis.call('HLEN', key) end
+redis.call('ZCARD', changes)
+if not is_there then
+  generations = generations == '' and generation or generations .. ' ' .. generation
+  redis.call('HSET', memory, 'generations', generations, 'embedder:' .. generation, about)
+end
+
+local is_active = string.match(generations, '^%S+') == generation
+local serial, kept, added = tonumber(redis.call('HGET', state, 'serial') or '0'), 0, 0
+for index = 4, #ARGV, 3 do
+  local key, version, vector = unpack(ARGV, index, index + 2)
+  local record = redis.call('HGET', notes, key)
+  local number, created, arrival
+  if record then number, created, arrival = string.match(record, '^(%d+) (%d+) (%d+) ') end
+  if number == version then
+    added = added + redis.call('HSET', vectors, key, created .. arrival .. vector)
+    kept = kept + 1
+    if is_active then
+      serial = serial + 1
+      redis.call('ZADD', changes, string.format('%.0f', serial), key)
+    end
+  end
+end
+if added > 0 then redis.call('HINCRBY', memory, 'vectors:' .. generation, added) end
+if is_active and kept > 0 then redis.call('HSET', state, 'serial', string.format('%.0f', serial)) end
+return {'ok', tostring(kept)}

@@ -1,0 +1,23 @@
+-- Notes by their keys.
+-- flags: no-writes
+--
+-- KEYS  1 notes  2 bodies
+-- ARGV  1 most bytes of bodies  2.. keys, at most 1,000
+-- Reply record, or "", and the texts if they are apart and fit, or "", of each
+--
+-- A note is seen whole, as one version of it.
+
+local notes, bodies = unpack(KEYS)
+local budget, reply = tonumber(ARGV[1]), {}
+for index = 2, #ARGV do
+  local record = redis.call('HGET', notes, ARGV[index]) or ''
+  local texts = ''
+  local size, field = string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%S+)\n')
+  if field and field ~= '-' and tonumber(size) <= budget then
+    texts = redis.call('HGET', bodies, field)
+    budget = budget - #texts
+  end
+  reply[#reply + 1] = record
+  reply[#reply + 1] = texts
+end
+return reply

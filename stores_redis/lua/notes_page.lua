@@ -1,0 +1,28 @@
+-- A page of a namespace, oldest first.
+-- flags: no-writes
+--
+-- KEYS  1 order  2 notes  3 vectors, if they are wanted
+-- ARGV  1 the place behind which it begins, or ""  2 most notes  3 most bytes of their texts
+-- Reply "more" or "", then key, record and vector, or "", of each note
+--
+-- MEM-3, ALL-11: a page is one instant, and costs the page.
+
+local order, notes, vectors = unpack(KEYS)
+local after, most, budget = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local from = after == '' and '-' or '[' .. after .. '\255'
+local members = redis.call('ZRANGEBYLEX', order, from, '+', 'LIMIT', 0, most + 1)
+local reply, total = {''}, 0
+for index, member in ipairs(members) do
+  local key = string.sub(member, 35)
+  local record = redis.call('HGET', notes, key)
+  local size = #key + tonumber(string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) '))
+  total = total + size
+  if index > most or (index > 1 and total > budget) then
+    reply[1] = 'more'
+    break
+  end
+  reply[#reply + 1] = key
+  reply[#reply + 1] = record
+  reply[#reply + 1] = vectors and redis.call('HGET', vectors, key) or ''
+end
+return reply

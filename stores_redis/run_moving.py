@@ -1,0 +1,162 @@
+"""Export and import of runs in Redis."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from stores_core.codec import canonical
+from stores_core.errors import CorruptRecordError, InvalidRequestError
+from stores_core.keys import KEYS_KEPT
+from stores_core.limits import PAGE_BYTES, page_length
+from stores_core.moving import (
+    ExportEntriesRequest,
+    ExportEntriesResponse,
+    ExportRunsRequest,
+    ExportRunsResponse,
+    ImportEntriesRequest,
+    ImportEntriesResponse,
+    ImportOutcome,
+    ImportRunRequest,
+    ImportRunResponse,
+    KeyRecord,
+    LogRange,
+    RunRecord,
+)
+from stores_core.runs import ListRunsRequest
+from stores_core.values import micros
+from stores_redis.appending import key_record
+from stores_redis.forking import TRIES
+from stores_redis.keys import decoded, encoded
+from stores_redis.listing import list_page
+from stores_redis.logs import Piece, RunChangedError, gone_meanwhile, pieces, read_entries
+from stores_redis.run_rows import (
+    StoredRun,
+    StoredView,
+    label_args,
+    new_token,
+    rows_of,
+    stored_run,
+)
+from stores_redis.scripts import Arg, Script
+from stores_redis.storage import Tenant
+
+_EXPORT = Script("export_run")
+_READ_LOG = Script("read_log")
+_IMPORT_ENTRIES = Script("import_entries")
+_IMPORT = Script("import_run")
+
+
+class RunMoving:
+    """Exports and imports the runs of one tenant."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+
+    async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
+        """A page of runs in listing order, each at one instant."""
+        listed = ListRunsRequest(limit=request.limit, cursor=request.cursor)
+        page = await list_page(self._tenant, listed)
+        found = [await self._stored(run.id) for run in page.runs]
+        records = tuple(record for _, record in filter(None, found))
+        return ExportRunsResponse(runs=records, next_cursor=page.position)
+
+    async def _stored(self, run_id: str) -> tuple[StoredRun, RunRecord] | None:
+        """A run as it is stored, at one instant."""
+        bucket = self._tenant.home(run_id)
+        keys = [bucket.run(run_id), bucket.run_keys(run_id)]
+        header, known = await self._tenant.run(_EXPORT, keys, (), writes=False)
+        if not header:
+            return None
+        run = stored_run(run_id, header)
+        record = RunRecord(
+            info=run.info(),
+            keys=_keys_of(run, known),
+            messages=_ranges_of(run.messages),
+            events=_ranges_of(run.events),
+        )
+        return run, record
+
+    async def export_entries(self, request: ExportEntriesRequest) -> ExportEntriesResponse:
+        """A page of a log."""
+        bucket, log = self._tenant.buckets[0], encoded(request.log)
+        for _ in range(TRIES):
+            args = (bucket.tag, log, request.start, request.limit)
+            keys = [bucket.segments(request.log)]
+            length, rows = await self._tenant.run(_READ_LOG, keys, args, writes=False)
+            try:
+                parts = await read_entries(
+                    self._tenant, bucket, None, rows_of(rows), ahead=2, enough=PAGE_BYTES
+                )
+            except RunChangedError:
+                continue
+            texts = list(chain.from_iterable(parts))
+            texts = texts[: page_length(map(len, texts))]
+            return ExportEntriesResponse(entries=tuple(texts), length=int(length))
+        raise gone_meanwhile()
+
+    async def import_entries(self, request: ImportEntriesRequest) -> ImportEntriesResponse:
+        """Bring entries of a log, a part in each step."""
+        bucket, start, length = self._tenant.buckets[0], request.start, 0
+        for piece in pieces(request.entries) or [Piece([], 0)]:
+            args = (bucket.tag, encoded(request.log), micros(request.at), start, *piece.texts)
+            reply = await self._tenant.run(_IMPORT_ENTRIES, [bucket.staged()], args, writes=True)
+            start, length = start + len(piece.texts), int(reply[0])
+        return ImportEntriesResponse(length=length)
+
+    async def import_run(self, request: ImportRunRequest) -> ImportRunResponse:
+        """Enter a run over logs that were brought."""
+        record = request.run
+        for _ in range(TRIES):
+            standing = await self._stored(record.info.id)
+            if standing is not None:
+                if canonical(standing[1]) == canonical(record):
+                    return ImportRunResponse(outcome=ImportOutcome.SAME)
+                if not standing[0].imported:
+                    return ImportRunResponse(outcome=ImportOutcome.CONFLICT)
+            if await self._entered(record, standing[0].token if standing else b""):
+                outcome = ImportOutcome.UPDATED if standing else ImportOutcome.CREATED
+                return ImportRunResponse(outcome=outcome)
+        raise gone_meanwhile()
+
+    async def _entered(self, record: RunRecord, standing: bytes) -> bool:
+        """Enter the run; False where another one than that came to stand at the id."""
+        info, keys = record.info, record.keys[-KEYS_KEPT:]
+        bucket = self._tenant.home(info.id)
+        ranges = [(encoded(part.log), part.length) for part in (*record.messages, *record.events)]
+        args: list[Arg] = [
+            bucket.tag, info.id, new_token(), standing,
+            micros(info.created_at), micros(info.updated_at), info.parent_id, info.fork_point,
+            info.message_count, info.event_count,
+            len(record.messages), len(record.events), len(info.labels), len(keys),
+            *chain.from_iterable(ranges), *label_args(info.labels.items()),
+        ]  # fmt: skip
+        for known in keys:
+            args += (known.key, f"{known.digest} {known.message_count} {known.event_count}")
+        names = [bucket.run(info.id), bucket.run_keys(info.id)]
+        status, *told = await self._tenant.run(_IMPORT, names, args, writes=True)
+        if status == b"short":
+            field = "messages" if told[0] == b"m" else "events"
+            index, there = int(told[1]), int(told[2])
+            part = (record.messages if field == "messages" else record.events)[index]
+            raise InvalidRequestError(
+                field=f"run.{field}[{index}]",
+                found=f"a log of which {there} entries are here",
+                allowed=f"{part.length} brought by import_entries first",
+            )
+        return status == b"imported"
+
+
+def _ranges_of(view: StoredView) -> tuple[LogRange, ...]:
+    return tuple(LogRange(log=decoded(log), length=n) for log, n in view.all_ranges())
+
+
+def _keys_of(run: StoredRun, flat: Sequence[bytes]) -> tuple[KeyRecord, ...]:
+    """The live keys, oldest first."""
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    try:
+        names = [
+            fields[b"s%d" % (number % KEYS_KEPT)]
+            for number in range(max(0, run.keys - KEYS_KEPT), run.keys)
+        ]
+        return tuple(key_record(name.decode(), fields[b"k" + name]) for name in names)
+    except (KeyError, ValueError) as error:
+        raise CorruptRecordError(store="runs", id=run.id) from error

@@ -1,0 +1,209 @@
+"""An opened server, and one tenant's part of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import hiredis
+from redis.exceptions import RedisError, ResponseError
+
+from stores_core.capabilities import Durability
+from stores_core.errors import OutcomeUnknownError, SchemaVersionError, StoreClosedError
+from stores_core.sending import nothing_sent
+from stores_redis.connections import Driver, Source
+from stores_redis.failures import is_elsewhere, is_unknown_script, not_applied, of_write
+from stores_redis.keys import Bucket, bucket_of
+from stores_redis.scripts import Arg, Script
+
+WAITS_MILLISECONDS = 1_000
+
+Command = Sequence[Arg]
+
+_packed: Callable[[tuple[Arg, ...]], bytes] = cast(Any, hiredis.pack_command)  # pyright: ignore[reportUnknownMemberType]
+
+
+class Storage:
+    """One opened server under one key prefix.
+
+    ``version`` (as (8, 2, 0)), ``has_vector_sets``, ``durability`` and ``identity`` are what was
+    found when it was opened. With ``wait_replicas`` a write is acknowledged once so many replicas
+    have it, or is of unknown outcome after ``wait_milliseconds``.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        prefix: str,
+        *,
+        wait_replicas: int = 0,
+        wait_milliseconds: int = WAITS_MILLISECONDS,
+    ) -> None:
+        self.prefix = prefix
+        self.wait_replicas = wait_replicas
+        self.version: tuple[int, ...] = (0,)
+        self.has_vector_sets = False
+        self.durability = Durability.UNVERIFIED
+        self.identity = ""
+        self._source = source
+        self._wait: Command = (b"WAIT", wait_replicas, wait_milliseconds)
+        self._closed = False
+
+    async def run(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[Arg], *, writes: bool
+    ) -> list[Any]:
+        """Run a script, which is one step; its reply, in bytes.
+
+        ``writes`` says that others see what it changes, so that a lost reply leaves the outcome
+        unknown and replicas are waited for.
+        """
+        digest, text = script.prepared(headed=self.version >= (7,))
+        call = (len(keys), *keys, *args)
+
+        def sent(name: bytes, which: bytes) -> list[Command]:
+            command = (name, which, *call)
+            return [command, self._wait] if writes and self.wait_replicas else [command]
+
+        meaning = of_write if writes else not_applied
+        replies = await self._exchange(sent(b"EVALSHA", digest), meaning)
+        if is_unknown_script(replies[0]):
+            replies = await self._exchange(sent(b"EVAL", text), meaning)
+        return _flat(self._checked(replies, meaning)[0])
+
+    async def read(self, *command: Arg) -> Any:
+        """The reply to one command that changes nothing."""
+        return (await self.read_many([command]))[0]
+
+    async def read_many(self, commands: Sequence[Command]) -> list[Any]:
+        """The replies to commands that change nothing, sent at once. They are no single step.
+
+        Maps come as flat lists; scores are not to be asked for, since their type depends on how a
+        host's client was made.
+        """
+        replies = await self._exchange(commands, not_applied)
+        return [_flat(reply) for reply in self._checked(replies, not_applied)]
+
+    async def write_many(self, commands: Sequence[Command]) -> list[Any]:
+        """As :meth:`read_many`, of commands that write."""
+        waiting = bool(self.wait_replicas)
+        replies = await self._exchange([*commands, self._wait] if waiting else commands, of_write)
+        return [_flat(reply) for reply in self._checked(replies, of_write)[: len(commands)]]
+
+    async def stage_many(self, commands: Sequence[Command]) -> None:
+        """Send commands that write what nobody sees yet: whatever fails, nothing was applied."""
+        self._checked(await self._exchange(commands, not_applied), not_applied)
+
+    def _checked(self, replies: list[Any], meaning: Callable[[Exception], Exception]) -> list[Any]:
+        for reply in replies:
+            if isinstance(reply, RedisError):
+                meant = meaning(reply)
+                raise meant from meant.__cause__
+        if meaning is of_write and self.wait_replicas and replies[-1] < self.wait_replicas:
+            raise OutcomeUnknownError(
+                f"{replies[-1]} of {self.wait_replicas} replicas have it; it was written, and a "
+                "failover may lose it"
+            )
+        return replies
+
+    async def _exchange(
+        self, commands: Sequence[Command], meaning: Callable[[Exception], Exception]
+    ) -> list[Any]:
+        """Send all, then read a reply for each; the server's errors stand among them."""
+        if self._closed:
+            raise StoreClosedError
+        driver = await self._taken()
+        try:
+            replies = await _exchanged(driver, commands)
+        except BaseException as error:
+            # Whatever of it is still to come must not be taken for a later answer.
+            await driver.disconnect(nowait=True)
+            if not isinstance(error, Exception):
+                raise
+            meant = meaning(error)
+            raise meant from meant.__cause__
+        finally:
+            await self._source.give_back(driver)
+        return replies
+
+    async def _taken(self) -> Driver:
+        try:
+            with nothing_sent():
+                return await self._source.take()
+        except Exception as error:
+            meant = not_applied(error)
+            raise meant from meant.__cause__
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of the connections that are ours."""
+        self._closed = True
+        await self._source.close()
+
+
+async def _exchanged(driver: Driver, commands: Sequence[Command]) -> list[Any]:
+    packed = [_packed(tuple(command)) for command in commands]
+    await driver.send_packed_command(packed, check_health=False)
+    replies: list[Any] = []
+    for _ in commands:
+        try:
+            replies.append(await driver.read_response(disable_decoding=True))
+        except ResponseError as error:
+            replies.append(error)
+            if not driver.is_connected:
+                break
+    if any(is_elsewhere(reply) for reply in replies):
+        await driver.disconnect(nowait=True)
+    return replies
+
+
+def _flat(reply: Any) -> Any:
+    """A reply as the older protocol gives it: maps as flat lists."""
+    if isinstance(reply, dict):
+        pairs = cast("dict[Any, Any]", reply).items()
+        return [part for pair in pairs for part in pair]
+    return reply
+
+
+class Tenant:
+    """What belongs to one tenant: ``buckets`` small stores, each in one slot of a cluster.
+
+    ``refused`` says why nothing of it is read or written, where its stored format is not ours.
+    """
+
+    def __init__(self, storage: Storage, name: str, buckets: int = 1) -> None:
+        self.storage = storage
+        self.name = name
+        self.refused = ""
+        self.buckets = [Bucket(storage.prefix, name, number) for number in range(buckets)]
+
+    def home(self, name: str) -> Bucket:
+        """The bucket of a run id, a namespace or a ref."""
+        return self.buckets[bucket_of(name, len(self.buckets))]
+
+    def _check(self) -> None:
+        if self.refused:
+            raise SchemaVersionError(self.refused)
+
+    async def run(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[Arg], *, writes: bool
+    ) -> list[Any]:
+        """As :meth:`Storage.run`. All ``keys`` are of one bucket."""
+        self._check()
+        return await self.storage.run(script, keys, args, writes=writes)
+
+    async def read(self, *command: Arg) -> Any:
+        """As :meth:`Storage.read`."""
+        self._check()
+        return await self.storage.read(*command)
+
+    async def read_many(self, commands: Sequence[Command]) -> list[Any]:
+        """As :meth:`Storage.read_many`. All keys are of one bucket."""
+        self._check()
+        return await self.storage.read_many(commands)
+
+    async def write_many(self, commands: Sequence[Command]) -> list[Any]:
+        """As :meth:`Storage.write_many`. All keys are of one bucket."""
+        self._check()
+        return await self.storage.write_many(commands)
+
+    async def stage_many(self, commands: Sequence[Command]) -> None:
+        """As :meth:`Storage.stage_many`. All keys are of one bucket."""
+        self._check()
+        await self.storage.stage_many(commands)

@@ -1,0 +1,121 @@
+"""Vector sets: an index of a large namespace's vectors, on servers that have them (Redis 8).
+
+A set proposes and no more. It is begun by ``admin.reembed``; from then on whoever puts a note adds
+its vector, in short steps of their own, since adding one takes the server some time.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from stores_core.embedding import Vector
+from stores_core.moving import EmbedderInfo
+from stores_redis.generations import Generations, info_of
+from stores_redis.scripts import Script
+from stores_redis.storage import Tenant
+
+LARGE_BYTES = 32 * 1024 * 1024
+"""Vectors of a namespace that are worth a set: up to there a client ranks them as quickly."""
+
+MOST_PROPOSED = 100
+"""For more than that many notes a set is not asked."""
+
+_UNKNOWN = 100
+"""So many vectors that a set does not know yet a query looks at."""
+
+_FLOATS_AT_ONCE = 4_096
+"""Floats of the vectors that one step adds: at 256 dimensions some 6 ms of the server's time."""
+
+_INDEX = Script("vectors_index")
+_NEAR = Script("notes_near")
+
+
+class Near(NamedTuple):
+    """What was proposed at one instant: keys with their vectors as stored, b"" for no note."""
+
+    embedder: EmbedderInfo | None
+    seen: int
+    notes: int
+    vectors: int
+    proposed: Sequence[tuple[bytes, bytes]]
+
+
+class VectorIndexes:
+    """The vector sets of a tenant."""
+
+    def __init__(self, tenant: Tenant, generations: Generations) -> None:
+        self._tenant = tenant
+        self._generations = generations
+
+    @property
+    def are_there(self) -> bool:
+        """Whether this server has vector sets."""
+        return self._tenant.storage.has_vector_sets
+
+    async def near(
+        self, namespace: str, info: EmbedderInfo, query: Vector, limit: int, wanted: Iterable[bytes]
+    ) -> Near | None:
+        """Candidates for the ``limit`` nearest notes; None where no set is there and up to date."""
+        bucket = self._tenant.home(namespace)
+        generation = self._generations.of(bucket, info)
+        keys = (
+            bucket.memory(), bucket.note_state(namespace), bucket.note_changes(namespace),
+            bucket.notes(namespace), *bucket.vector_keys(namespace, generation),
+        )  # fmt: skip
+        count = 2 * limit + 20
+        tests = " and ".join(f'"{digest.hex()}" in .where' for digest in wanted)
+        data = query.astype("<f4").tobytes()
+        args = (generation, data, count, max(200, 2 * count), tests, _UNKNOWN)
+        for _ in range(2):
+            reply = await self._tenant.run(_NEAR, keys, args, writes=False)
+            if reply[0] == b"ok":
+                break
+            if reply[0] == b"none":
+                return None
+            await self.catch_up(namespace, info, 2 * _UNKNOWN)
+        else:
+            return None
+        self._generations.learn(bucket, reply[1])
+        return Near(
+            embedder=info_of(reply[2]) if reply[2] else None,
+            seen=int(reply[3]),
+            notes=int(reply[4]),
+            vectors=int(reply[5]),
+            proposed=list(zip(reply[6::2], reply[7::2], strict=True)),
+        )
+
+    async def catch_up(
+        self,
+        namespace: str,
+        info: EmbedderInfo,
+        most: int,
+        *,
+        begin: bool = False,
+        dead: Sequence[bytes] = (),
+    ) -> tuple[int, bool]:
+        """Add up to about ``most`` vectors: how many, and whether there are more to add.
+
+        ``begin`` makes the set where there is none; ``dead`` are keys to take out.
+        """
+        bucket = self._tenant.home(namespace)
+        generation = self._generations.of(bucket, info)
+        keys = (
+            bucket.note_state(namespace), bucket.note_changes(namespace),
+            bucket.notes_gone(namespace), *bucket.vector_keys(namespace, generation),
+        )  # fmt: skip
+        step = max(1, min(16, _FLOATS_AT_ONCE // info.dimensions))
+        added, more = 0, True
+        while more and added < most:
+            args = (generation, 4 * info.dimensions, step, "begin" if begin else "", *dead)
+            reply = await self._tenant.run(_INDEX, keys, args, writes=True)
+            more, dead = reply[0] == b"more", ()
+            added += int(reply[1])
+        return added, more
+
+    async def is_due(self, namespace: str, info: EmbedderInfo) -> bool:
+        """Whether the vectors of a namespace are so many that they are worth a set."""
+        if not self.are_there:
+            return False
+        bucket = self._tenant.home(namespace)
+        vectors, _ = bucket.vector_keys(namespace, self._generations.of(bucket, info))
+        count: int = await self._tenant.read("HLEN", vectors)
+        return 4 * info.dimensions * count > LARGE_BYTES

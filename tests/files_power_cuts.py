@@ -1,0 +1,134 @@
+"""``python -m tests.files_power_cuts --states 100000``: power cuts at any moment, simulated.
+
+All pairs of operations, and all sequences of three of the usual ones, are played, and the last one
+is cut before and after each call that changes the disk. Of what the disk may hold then, see
+tests/files_crashes.py, up to so many different states are opened and looked at: they hold what was
+acknowledged, and the last operation wholly or not at all. The exit code is 0 only if nothing was
+found.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+
+from tests.files_crashes import Platter, reachable
+from tests.files_recovery import Held, faults_of
+from tests.files_simulated import Change, Nodes, SimulatedDisk
+from tests.files_steps import ALL, STEPS, on, prepared, repeatable, snapshot
+
+THOROUGH = 4
+"""All states are opened and read; one of so many is also written to, swept and verified."""
+
+PARTS = 4
+"""For each process, so that none has much more to do than another."""
+
+AT_EACH = 4
+"""So many times more states are made at each moment than are wanted: many are alike."""
+
+State = tuple[Nodes, tuple[Held, ...]]
+"""A disk, and what it may hold."""
+
+
+def sequences() -> list[tuple[str, ...]]:
+    """The sequences of operations that are played, short ones first."""
+    return [*product(ALL), *product(ALL, repeat=2), *product(STEPS, repeat=3)]
+
+
+def states(
+    platter: Platter,
+    changes: Sequence[Change],
+    whole: tuple[Held, Held],
+    rng: random.Random,
+    most: int,
+) -> list[State]:
+    """Up to ``most`` of what a cut before each of these changes, or behind them all, may leave."""
+    found: dict[object, State] = {}
+    share = AT_EACH * max(1, most // (1 + len(changes)))
+    for n in range(len(changes) + 1):
+        allowed = whole if n < len(changes) else whole[1:]
+        for nodes in platter.states(rng, share):
+            found.setdefault((reachable(nodes), len(allowed)), (nodes, allowed))
+        if n < len(changes):
+            platter.take(changes[n])
+    return rng.sample([*found.values()], min(most, len(found)))
+
+
+async def played(
+    nodes: Nodes, names: Sequence[str], rng: random.Random, most: int, disk: SimulatedDisk
+) -> list[State]:
+    """States that a cut of the last of these operations may leave."""
+    stores = on(disk)
+    for name in names[:-1]:
+        await ALL[name](stores)
+    begun, before = len(disk.record), snapshot(disk)
+    await ALL[names[-1]](stores)
+    platter = Platter(nodes)
+    for change in disk.record[:begun]:
+        platter.take(change)
+    return states(platter, disk.record[begun:], (before, snapshot(disk)), rng, most)
+
+
+def examine(
+    nodes: Nodes,
+    names: Sequence[str],
+    seed: int = 0,
+    most: int = 1_000,
+    disk: type[SimulatedDisk] = SimulatedDisk,
+) -> tuple[int, list[str]]:
+    """How many states were looked at after a sequence, and what is wrong with the first bad one."""
+
+    async def work() -> tuple[int, list[str]]:
+        looked, rng = 0, random.Random(f"{seed} {names}")
+        with repeatable():
+            for state, allowed in await played(nodes, names, rng, most, disk(dict(nodes))):
+                looked += 1
+                is_thorough = looked % THOROUGH == 1
+                if faults := faults_of(SimulatedDisk(state), allowed, is_thorough=is_thorough):
+                    return looked, [f"{' > '.join(names)}, state {looked}: {it}" for it in faults]
+        return looked, []
+
+    return asyncio.run(work())
+
+
+def examine_part(part: int, parts: int, most: int, seed: int = 0) -> tuple[int, list[str]]:
+    """One of so many parts of all sequences: states that were looked at, the first faults."""
+    nodes, mine, total = prepared(), sequences()[part::parts], 0
+    for n, names in enumerate(mine):
+        looked, faults = examine(nodes, names, seed, (most - total) // (len(mine) - n))
+        total += looked
+        if faults:
+            return total, faults
+    return total, []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.files_power_cuts")
+    parser.add_argument("--states", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the counts and faults as JSON")
+    options = parser.parse_args()
+    started = time.monotonic()
+    parts, most = PARTS * options.processes, options.states // (PARTS * options.processes)
+    with ProcessPoolExecutor(options.processes) as pool:
+        work = [pool.submit(examine_part, n, parts, most, options.seed) for n in range(parts)]
+        ended = [each.result() for each in work]
+    looked, faults = sum(count for count, _ in ended), [each for _, told in ended for each in told]
+    seconds = round(time.monotonic() - started, 1)
+    told = {"states": looked, "seed": options.seed, "seconds": seconds, "faults": faults[:20]}
+    print(json.dumps(told))
+    if options.json is not None:
+        options.json.write_text(json.dumps(told), "utf-8")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

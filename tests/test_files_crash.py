@@ -1,0 +1,114 @@
+"""Whatever a power cut leaves of a folder, it holds what was acknowledged, and nothing in part.
+
+The states are made by tests/files_power_cuts.py, which is examined here too: it finds each mistake
+that a store of files can make.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from stores_files import journal, making, places
+from stores_files.disk import Disk
+from stores_files.listing import Listing
+from tests.files_power_cuts import examine, examine_part
+from tests.files_simulated import SimulatedDisk, Synced
+from tests.files_steps import prepared
+
+PARTS, STATES = 8, 100_000
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need flock and links")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_a_power_cut_leaves_holds_what_was_acknowledged(part: int) -> None:
+    looked, faults = examine_part(part, PARTS, STATES // PARTS)
+    assert not faults, "\n".join(faults)
+    assert looked > 0.9 * STATES / PARTS, "too few states to prove anything"
+
+
+class NoSync(SimulatedDisk):
+    def sync(self, file: int) -> None:
+        pass
+
+
+class NoFolderSync(SimulatedDisk):
+    def sync_folder(self, folder: int) -> None:
+        pass
+
+
+class LateSync(SimulatedDisk):
+    """Files are on the disk only when the next call comes: after the caller was told."""
+
+    late: tuple[Synced, ...] = ()
+
+    def _call(self, name: str) -> None:
+        self.record += self.late
+        self.late = ()
+        super()._call(name)
+
+    def sync(self, file: int) -> None:
+        self.late = (*self.late, Synced(self._files[file]))
+
+
+def _in_place(disk: Disk, folder: int, name: str, value: Any) -> None:
+    """A file of JSON that is written over, where it should be replaced."""
+    text = places.encode_json(value) + b"\n"
+    with disk.opened(disk.open_file(folder, name)) as file:
+        disk.write(file, 0, text)
+        disk.truncate(file, len(text))
+        disk.sync(file)
+
+
+def _unlisted(self: Listing, folder: int, lines: bytes) -> None:
+    """A listing that is not written before what is listed."""
+
+
+def _always(entries: bytes, line: bytes) -> bool:
+    return True
+
+
+def _never(*given: object) -> None:
+    pass
+
+
+MISTAKES: dict[str, tuple[type[SimulatedDisk], Callable[[], Any], list[str]]] = {
+    "files are not synced": (NoSync, contextlib.nullcontext, ["create", "append one", "fork"]),
+    "folders are not synced": (NoFolderSync, contextlib.nullcontext, ["create", "fork", "update"]),
+    "it tells before it syncs": (LateSync, contextlib.nullcontext, ["append one", "append many"]),
+    "sums are not checked": (
+        SimulatedDisk,
+        lambda: patch.object(journal, "is_whole", _always),
+        ["append one", "append many"],
+    ),
+    "headers are written over": (
+        SimulatedDisk,
+        lambda: patch("stores_files.runs.replace", _in_place),
+        ["update"],
+    ),
+    "runs are not listed": (
+        SimulatedDisk,
+        lambda: patch.object(Listing, "add", _unlisted),
+        ["create"],
+    ),
+    "a fork is not claimed in one step": (
+        SimulatedDisk,
+        lambda: patch.object(making, "share", _never),
+        ["fork"],
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found_in_each_step_that_shows_it(mistake: str) -> None:
+    disk, made, steps = MISTAKES[mistake]
+    nodes = prepared()
+    with made():
+        for step in steps:
+            _, faults = examine(nodes, [step], disk=disk)
+            assert faults, f"{step} passes although {mistake}"
