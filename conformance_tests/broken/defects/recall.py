@@ -99,10 +99,17 @@ class RecallTakesLikePatterns(_Matching):
     """Recall takes %, _ and the backslash for the signs of a LIKE pattern."""
 
     def contains(self, text: str, query: str) -> bool:
-        signs = re.findall(r"\\.|.", query, re.DOTALL)
-        wild = {"%": ".*", "_": "."}
-        parts = [wild.get(sign) or re.escape(sign.removeprefix("\\") or sign) for sign in signs]
-        return bool(re.search("".join(parts), text, re.IGNORECASE | re.DOTALL))
+        at, parts = 0, [""]
+        for sign in re.findall(r"\\.|.", query, re.DOTALL):
+            wild = {"%": "", "_": "."}.get(sign)
+            parts[-1] += re.escape(sign.removeprefix("\\") or sign) if wild is None else wild
+            parts += [""] if sign == "%" else []
+        for part in parts:  # the first place of each is the best, so nothing is tried again
+            found = re.compile(part, re.IGNORECASE | re.DOTALL).search(text, at)
+            if not found:
+                return False
+            at = found.end()
+        return True
 
 
 @defect("SUB-1", caught_by=_LITERAL)
