@@ -29,7 +29,7 @@ query parameter of the URL too.
 
 _BUILT_IN: dict[str, Opener] = {"memory": open_memory}
 _OURS = {
-    "file": ("stores_files.backend:open_files", "files"),
+    "file": ("stores_files.backend:open_files", ""),
     "postgres": ("stores_sql.postgres.backend:open_postgres", "postgres"),
     "postgresql": ("stores_sql.postgres.backend:open_postgres", "postgres"),
     "redis": ("stores_redis.backend:open_redis", "redis"),
@@ -37,7 +37,7 @@ _OURS = {
     "sqlite": ("stores_sql.sqlite.backend:open_sqlite", "sql"),
 }
 """Schemes of other packages of this distribution: their entry point, which nobody else's may stand
-in for, and the extra that brings what they need."""
+in for, and the extra that brings what they need, if they need one."""
 
 _CORE_OPTIONS: dict[str, Any] = {
     "tenant": IdOrEmpty,
@@ -168,12 +168,13 @@ def _plugged_in(scheme: str) -> Opener:
     try:  # only the one that was asked for is imported
         return cast(Opener, found[0].load())
     except ImportError as error:
-        if scheme not in _OURS:
+        _, extra = _OURS.get(scheme, ("", ""))
+        if not extra:
             raise
         raise InvalidRequestError(
             field="url",
             found=f"no package {(error.name or '').partition('.')[0]!r}",
-            allowed=f"{scheme}: once `pip install 'agent-stores[{_OURS[scheme][1]}]'` has run",
+            allowed=f"{scheme}: once `pip install 'agent-stores[{extra}]'` has run",
         ) from error
 
 

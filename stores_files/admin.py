@@ -27,6 +27,7 @@ from stores_core.embedding import NoteEmbedder
 from stores_core.errors import InvalidRequestError
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
+from stores_core.revisions import state_at
 from stores_files.failures import nothing_applied, perhaps_applied
 from stores_files.note_verifying import verify_notes
 from stores_files.reembedding import reembed
@@ -35,7 +36,7 @@ from stores_files.storage import Tenant
 from stores_files.sweeping import sweep
 from stores_files.tenants import count_bytes, erase, list_tenants
 from stores_files.verifying import Findings, verify_runs
-from stores_files.versions import FORMAT
+from stores_files.versions import ADVICE, CODE, plan
 
 
 class FileAdmin:
@@ -57,10 +58,11 @@ class FileAdmin:
         self._retention = retention
 
     async def check(self, request: CheckRequest) -> CheckResponse:
+        found = self._storage.revision
         lost = "a crash of the machine can lose what was acknowledged; open with durability=disk"
         return CheckResponse(
-            versions={"format": f"{FORMAT} (code: {FORMAT})", "system": sys.platform},
-            schema_state="current",
+            versions={"format": f"{found} (code: {CODE})", "system": sys.platform},
+            schema_state=state_at(found, CODE),
             durability=self._durability,
             warnings=() if self._durability is Durability.DISK else (lost,),
         )
@@ -70,10 +72,17 @@ class FileAdmin:
         return MeasureResponse(bytes=size, entries_read=self._runs.entries_read)
 
     async def plan_migration(self, request: PlanMigrationRequest) -> PlanMigrationResponse:
-        return PlanMigrationResponse()
+        steps = plan(self._storage.revision, request.target)
+        return PlanMigrationResponse(
+            steps=[step.sentence for step in steps], advice=ADVICE if steps else ()
+        )
 
     async def migrate(self, request: MigrateRequest) -> MigrateResponse:
-        return MigrateResponse()
+        def work() -> list[str]:
+            with nothing_applied():
+                return self._storage.migrate(request.target)
+
+        return MigrateResponse(applied=await self._storage.run(work))
 
     async def sweep(self, request: SweepRequest) -> SweepResponse:
         def work() -> tuple[dict[str, int], bool]:

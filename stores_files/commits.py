@@ -107,14 +107,17 @@ def written(log: str, batch: Batch, previous: "Commit | None", begin: int, group
     return b"%b%b%b%08x%b" % (entries, head, _SUM, total, _END)
 
 
-def parsed(log: str, line: bytes, offset: int) -> Commit | None:
-    """The commit that this line is, by its form; None where it is none of this journal's."""
+def parsed(log: str, line: bytes, offset: int, *, anywhere: bool = False) -> Commit | None:
+    """The commit that this line is, by its form; None where it is none of this journal's.
+
+    One that cannot be where it stands is given only if it may stand ``anywhere``.
+    """
     found = _FORM.fullmatch(line)
     if found is None or len(line) > LONGEST or found[1] != encode_json(log):
         return None
     begin, group, at, *counts = map(int, found.groups()[1:11])
     first_message, messages, first_event, events, *before = counts
-    if not (0 < group <= begin <= offset and max(before) < begin):
+    if not anywhere and not (0 < group <= begin <= offset and max(before) < begin):
         return None
     key, digest = found.groups()[11:13]
     return Commit(

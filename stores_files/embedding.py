@@ -94,26 +94,33 @@ class Vectors:
         """
         if not notes:
             return []
-        name, lines = self._open_for.pop(info, None), list[Line]()
-        if name is None:
-            name = f"{VECTORS}{secrets.token_hex(8)}{VECTORS_ENDING}"
-            lines.append({"vectors": name, "embedder": info.name, "dimensions": info.dimensions})
-            file = self._disk.make_file(self._folder, name)
-            self._disk.sync_folder(self._folder)
-        else:
-            file = self._disk.open_file(self._folder, name)
+        name, file, is_new = self._file_for(info)
         data = [vector.astype(_FLOAT).tobytes() for vector in vectors]
         with self._disk.opened(file):
             width = _FLOAT.itemsize * info.dimensions
             first = -(-self._disk.size(file) // width)  # behind what a failed write left
             self._disk.write(file, first * width, b"".join(data))
             self._disk.sync(file)
-        if not lines:
+            if is_new:
+                self._disk.sync_folder(self._folder)
+        lines = list[Line]()
+        if is_new:
+            lines.append({"vectors": name, "embedder": info.name, "dimensions": info.dimensions})
+        else:
             self._open_for[info] = name
         for number, ((key, version), row) in enumerate(zip(notes, data, strict=True), first):
             about = {"file": name, "row": number, "sum": zlib.crc32(row)}
             lines.append({"vector": key, "version": version, **about})
         return lines
+
+    def _file_for(self, info: EmbedderInfo) -> tuple[str, int, bool]:
+        """The file that rows go to, and whether it is a new one, which no line speaks of yet."""
+        name = self._open_for.pop(info, None)
+        if name is not None:
+            with contextlib.suppress(FileNotFoundError):
+                return name, self._disk.open_file(self._folder, name), False
+        name = f"{VECTORS}{secrets.token_hex(8)}{VECTORS_ENDING}"
+        return name, self._disk.make_file(self._folder, name), True
 
     # Reading
 

@@ -20,7 +20,6 @@ from stores_files.commits import (
     KEYS,
     LONGEST,
     MESSAGES,
-    PREFIX,
     Batch,
     Commit,
     is_whole,
@@ -29,11 +28,9 @@ from stores_files.commits import (
 )
 from stores_files.disk import Disk
 from stores_files.failures import meaning, unknown
+from stores_files.scanning import SCANNED, Found, scan
 
 FORMAT = 1
-
-_SCANNED = 1 << 18
-"""Bytes that a search reads at a time."""
 
 _READ = 1 << 22
 """Bytes of bodies that are read at a time, unless one batch has more."""
@@ -90,20 +87,18 @@ class Journal:
         """An existing file. Raises CorruptRecordError, OSError."""
         file = disk.open_file(folder, name)
         try:
-            line = disk.read(file, 0, LONGEST).partition(b"\n")[0]
-            try:
-                found = decode_json(line)
-                id, format = str(found["journal"]), int(found["format"])
-            except (ValueError, TypeError, KeyError) as error:
-                raise _corrupt("its first line does not say which journal it is") from error
-            if format != FORMAT:
-                raise _corrupt(f"it has the format {format}, this code knows {FORMAT}")
-            journal = cls(disk, file, id, limit)
+            journal = cls(disk, file, _named(disk.read(file, 0, LONGEST)), limit)
             journal.refresh()
         except BaseException:
             disk.close(file)
             raise
         return journal
+
+    @staticmethod
+    def id_of(disk: Disk, folder: int, name: str) -> str:
+        """The id of an existing file. Raises CorruptRecordError, OSError."""
+        with disk.opened(disk.open_file(folder, name)) as file:
+            return _named(disk.read(file, 0, LONGEST))
 
     def close(self) -> None:
         self._disk.close(self._file)
@@ -138,12 +133,10 @@ class Journal:
             self.last, self.torn = newest, 0
             return
         for commit, whole in self._scan(self.end, size):
-            if not whole:
-                continue
-            if commit.begin != self.end:
+            if commit.group > self.end:
                 # A later write stands behind what does not fit: that was on the disk before.
-                if commit.group > self.end:
-                    raise _corrupt(f"at byte {self.end} stands no whole batch, and some follow")
+                raise _corrupt(f"at byte {self.end} stands no whole batch, and some follow")
+            if not whole or commit.begin != self.end:
                 continue
             if any(commit.first(kind) != self.length(kind) for kind in (MESSAGES, EVENTS)):
                 raise _corrupt(f"the batch at byte {commit.begin} has other positions")
@@ -167,32 +160,8 @@ class Journal:
             expected = commit.end
         return expected == newest.end
 
-    def _scan(self, begin: int, end: int, *, checked: bool = True) -> Iterator[tuple[Commit, bool]]:
-        """What looks like a commit from ``begin`` on, and whether its sum fits (if ``checked``)."""
-        pending, offset = b"", begin
-        while offset < end:
-            part = self._disk.read(self._file, offset, min(_SCANNED, end - offset))
-            if not part:
-                break
-            start = offset - len(pending)
-            data, at = pending + part, 0
-            offset += len(part)
-            while (stop := data.find(b"\n", at)) >= 0:
-                line = data[at : stop + 1]
-                if line.startswith(PREFIX):
-                    commit = parsed(self.id, line, start + at)
-                    if commit is not None and not checked:
-                        yield commit, True
-                    elif commit is not None and commit.begin >= begin:
-                        size = commit.offset - commit.begin
-                        if at >= size:
-                            entries = data[at - size : at]
-                        else:
-                            entries = self._disk.read(self._file, commit.begin, size)
-                        yield commit, is_whole(entries, line)
-                at = stop + 1
-            # What may still belong to a batch that is not at its end is read again where needed.
-            pending = data[at:]
+    def _scan(self, begin: int, end: int, *, checked: bool = True) -> Iterator[Found]:
+        return scan(self._disk, self._file, self.id, begin, end, checked=checked)
 
     # Appending
 
@@ -325,7 +294,7 @@ class Journal:
             if commit.first(kind) <= position:
                 return commit
         low, high = self._head, self.end
-        while high - low > _SCANNED:
+        while high - low > SCANNED:
             middle = (low + high) // 2
             commit = next(self._commits_from(middle, high), None)
             if commit is None or commit.length(kind) > position:
@@ -381,6 +350,17 @@ class Journal:
                 raise _corrupt(f"at byte {offset} should stand a commit")
             self._known[offset] = commit
         return commit
+
+
+def _named(data: bytes) -> str:
+    try:
+        found = decode_json(data.partition(b"\n")[0])
+        id, format = str(found["journal"]), int(found["format"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise _corrupt("its first line does not say which journal it is") from error
+    if format != FORMAT:
+        raise _corrupt(f"it has the format {format}, this code knows {FORMAT}")
+    return id
 
 
 def _neighbours(commits: Sequence[Commit]) -> Iterator[list[Commit]]:

@@ -11,12 +11,10 @@ from stores_core.errors import CorruptRecordError
 from stores_core.moving import STAGED_FOR
 from stores_core.values import micros
 from stores_files.commits import EVENTS, MESSAGES
-from stores_files.headers import from_json
 from stores_files.journal import Journal
 from stores_files.layout import (
     CONTENTS,
     ENDING,
-    HEADER,
     LOGS,
     REST,
     RESULT,
@@ -27,9 +25,9 @@ from stores_files.layout import (
     TRASH,
 )
 from stores_files.logs import free_file
-from stores_files.names import id_of
 from stores_files.places import NEW, Place, read_json, remove_folder
 from stores_files.result_folders import entered
+from stores_files.run_folders import run_in
 from stores_files.storage import Storage, Tenant
 
 BUILT_FOR = 3600.0
@@ -118,7 +116,7 @@ def _strays_of_runs(place: Place, tenant: Tenant) -> int:
     for name in place.disk.names(place[RUNS]):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, CorruptRecordError):
             if any(each.startswith(NEW) for each in _names(place, RUNS, name)):
-                gone += _tidy_run(place, tenant, id_of(name) or _id_within(place, name))
+                gone += _tidy_run(place, tenant, run_in(place, name))
     return gone
 
 
@@ -136,15 +134,6 @@ def _tidy_run(place: Place, tenant: Tenant, id: str) -> int:
             if name.endswith(ENDING):
                 free_file(place, name)
         return len(strays)
-
-
-def _id_within(place: Place, name: str) -> str:
-    """The id that a run whose name was shortened has inside."""
-    with place.disk.opened(place.disk.open_folder(place[RUNS], name)) as folder:
-        try:
-            return from_json(read_json(place.disk, folder, HEADER)).id
-        except ValueError as error:
-            raise CorruptRecordError("a run.json is no JSON") from error
 
 
 def _strays_of_results(place: Place, tenant: Tenant) -> int:

@@ -67,7 +67,7 @@ class Listing:
 
     def _forget(self, identity: tuple[int, int, int] | None) -> None:
         self._identity = identity
-        self._read_to = self._lines = 0
+        self._read_to = self._lines = self.damaged = 0
         self._catalog = Catalog()
         self._sizes: dict[str, int] = {}
         self._size = 0
@@ -160,6 +160,12 @@ class Listing:
         with self._lock:
             return self._catalog.position(_key(entry))
 
+    def lists(self, folder: int, entry: Entry) -> bool:
+        """Whether a line says that this is there."""
+        with self._lock:
+            self._refresh(folder)
+            return _key(entry) in self._catalog
+
     def oldest(self, folder: int) -> tuple[int, int, Entry | None]:
         """How many there are, their bytes, and what is listed last."""
         with self._lock:
@@ -190,25 +196,27 @@ class Listing:
     def _take(self, line: bytes) -> None:
         self._lines += 1
         try:
-            fields: Any = decode_json(line)
-        except ValueError:
-            return  # `verify` reports it, and rebuilds the file from the folders
+            self._take_fields(decode_json(line))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            self.damaged += 1  # `verify` tells it, and which runs are not listed
+
+    def _take_fields(self, fields: Any) -> None:
         if "gone" in fields:
             key = _key((fields["gone"], fields["generation"]))
             self._catalog.remove(key)
             self._size -= self._sizes.pop(key, 0)
             return
         filters: list[Hashable] = [
-            ("label", *label)
+            ("label", str(key), str(text))
             for labels in ("labels", "was")
-            for label in fields.get(labels, {}).items()
+            for key, text in fields.get(labels, {}).items()
         ]
         if "parent" in fields:
-            filters.append(("parent", fields["parent"]))
-        key = _key((fields["id"], fields["generation"]))
-        self._catalog.put(key, fields["created"], filters)
-        self._size += fields.get("bytes", 0) - self._sizes.get(key, 0)
-        self._sizes[key] = fields.get("bytes", 0)
+            filters.append(("parent", str(fields["parent"])))
+        size, key = int(fields.get("bytes", 0)), _key((fields["id"], fields["generation"]))
+        self._catalog.put(key, int(fields["created"]), filters)
+        self._size += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
 
     def shorten(self, folder: int) -> int:
         """Leave out the lines that no longer count, if they are many; how many went."""

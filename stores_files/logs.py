@@ -168,7 +168,7 @@ def _join(
 
 def _joined(place: Place, run: RunFolder, kind: int, parts: Sequence[Range]) -> Range:
     """The entries of some ranges in one fresh journal, which the run shares."""
-    journal = _fresh(place)
+    journal = fresh(place)
     try:
         for part in parts:
             with run.journal_of(part) as source:
@@ -184,7 +184,7 @@ def _joined(place: Place, run: RunFolder, kind: int, parts: Sequence[Range]) -> 
 
 def copied(place: Place, source: Journal, counts: tuple[int, int]) -> Journal:
     """The first messages and events of a journal in a fresh one. The caller closes it."""
-    journal = _fresh(place)
+    journal = fresh(place)
     try:
         for kind, count in enumerate(counts):
             _copy(source, journal, kind, count)
@@ -194,7 +194,8 @@ def copied(place: Place, source: Journal, counts: tuple[int, int]) -> Journal:
         raise
 
 
-def _fresh(place: Place) -> Journal:
+def fresh(place: Place) -> Journal:
+    """A new journal that no run reads yet. The caller closes it."""
     id = new_id()
     return Journal.make(place.disk, place[LOGS], shared_name(id), id)
 

@@ -13,9 +13,9 @@ from stores_files.commits import EVENTS, MESSAGES, Commit
 from stores_files.disk import Disk
 from stores_files.headers import Header, Range, from_json
 from stores_files.journal import Journal
-from stores_files.layout import ENDING, HEADER, JOURNAL
-from stores_files.names import name_of
-from stores_files.places import read_json
+from stores_files.layout import ENDING, HEADER, JOURNAL, RUNS
+from stores_files.names import id_of, name_of
+from stores_files.places import Place, read_json
 
 _NO_RUN = RunInfo(id="-", created_at=EPOCH, updated_at=EPOCH)
 
@@ -23,6 +23,18 @@ _NO_RUN = RunInfo(id="-", created_at=EPOCH, updated_at=EPOCH)
 def shared_name(journal: str) -> str:
     """What a journal that a run shares is called in the run's folder, and in that of logs."""
     return name_of(journal) + ENDING
+
+
+def run_in(place: Place, name: str) -> str:
+    """The id of the run whose folder bears this name. Raises CorruptRecordError, OSError."""
+    id = id_of(name)
+    if id is not None:
+        return id
+    with place.disk.opened(place.disk.open_folder(place[RUNS], name)) as folder:
+        try:
+            return from_json(read_json(place.disk, folder, HEADER)).id
+        except ValueError as error:
+            raise CorruptRecordError("a run.json is no JSON; `verify` names it") from error
 
 
 class RunFolder:

@@ -271,7 +271,11 @@ class FileRunStore:
                     )
                     self._listing.add(place.folder, line)
                     header = dataclasses.replace(
-                        header, labels=labels, imported=False, updated=micros(request.at), after=end
+                        header,
+                        labels=labels,
+                        imported=False,
+                        updated=micros(request.at),
+                        after=run.own.end if run.own else 0,
                     )
                     replace(place.disk, run.folder, HEADER, as_json(header))
                 return run is not None

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from stores_core.disks import is_on_network
-from stores_core.errors import InvalidRequestError, StoreClosedError
+from stores_core.errors import InvalidRequestError, StoreClosedError, StoreUnavailableError
+from stores_core.revisions import State, state_at
 from stores_core.sending import nothing_sent
 from stores_files.answers import Answers
 from stores_files.disk import Disk
-from stores_files.failures import nothing_applied
+from stores_files.failures import nothing_applied, perhaps_applied
 from stores_files.held import HeldFolders
 from stores_files.layout import (
     CATALOG,
@@ -36,7 +37,16 @@ from stores_files.names import name_of
 from stores_files.note_folders import NoteFolder
 from stores_files.places import NEW, Place, remove_folder, write_new
 from stores_files.run_folders import RunFolder
-from stores_files.versions import identify
+from stores_files.versions import (
+    CODE,
+    IN_BETWEEN,
+    Marker,
+    identify,
+    migrate,
+    plan,
+    read_marker,
+    refusal,
+)
 
 T = TypeVar("T")
 
@@ -52,12 +62,14 @@ class Storage:
     ``identity`` is the folder's own, the same for all who open it.
     """
 
-    def __init__(self, disk: Disk, root: int, identity: str, *, lock_timeout: float) -> None:
+    def __init__(self, disk: Disk, root: int, marker: Marker, *, lock_timeout: float) -> None:
         self.disk = disk
         self.root = root
         self.tenants = disk.open_folder(root, TENANTS)
-        self.identity = identity
+        self.identity = marker.identity
+        self.revision = marker.revision
         self.lock_timeout = lock_timeout
+        self._opened = contextlib.ExitStack()
         self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="stores_files")
         self._closed = False
 
@@ -65,13 +77,64 @@ class Storage:
     async def open(cls, path: str, disk: Disk, *, lock_timeout: float) -> "Storage":
         """Open the folder, and make it if there is none. Raises StoreError."""
         loop = asyncio.get_running_loop()
-        root, identity = await loop.run_in_executor(None, _prepared, path, disk, lock_timeout)
+        return await loop.run_in_executor(None, partial(cls._open, path, disk, lock_timeout))
+
+    @classmethod
+    def _open(cls, path: str, disk: Disk, lock_timeout: float) -> "Storage":
+        root, marker = _prepared(path, disk, lock_timeout)
         try:
             with nothing_applied():
-                return cls(disk, root, identity, lock_timeout=lock_timeout)
+                storage = cls(disk, root, marker, lock_timeout=lock_timeout)
+                try:
+                    storage._keep_format()
+                except BaseException:
+                    disk.close(storage.tenants)
+                    raise
         except BaseException:
             disk.close(root)
             raise
+        return storage
+
+    def _keep_format(self) -> None:
+        """Let nobody change the stored format as long as the folder is open here."""
+        lock = self.disk.locked(self.tenants, self.lock_timeout, shared=True)
+        self._opened.enter_context(lock)
+        self.revision = read_marker(self.disk, self.root).revision
+
+    def ensure_current(self) -> None:
+        """Raise SchemaVersionError where the stored format is not this code's."""
+        if state_at(self.revision, CODE) is not State.CURRENT:
+            raise refusal(self.revision)
+
+    def migrate(self, target: str) -> list[str]:
+        """Take the steps to another revision of the stored format; what was done.
+
+        Raises StoreUnavailableError while others have the folder open.
+        """
+        with self.disk.locked(self.root, self.lock_timeout):
+            found = read_marker(self.disk, self.root).revision
+            if not plan(found, target):
+                self.revision = found
+                return []
+            try:
+                with self._alone():
+                    return migrate(self.disk, self.root, target)
+            finally:
+                self._keep_format()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        # What this client begins meanwhile is refused, what it has begun holds its tenant.
+        self.revision = IN_BETWEEN
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self.disk.locked(self.tenants, self.lock_timeout))
+            except StoreUnavailableError as error:
+                raise StoreUnavailableError(
+                    "others have the folder open, so its format stays as it is; close them first"
+                ) from error
+            with perhaps_applied():
+                yield
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do ``work`` in a thread. One that is cancelled before it was begun is never done."""
@@ -92,11 +155,12 @@ class Storage:
             self._closed = True
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(None, self.executor.shutdown)
+            self._opened.close()
             self.disk.close(self.tenants)
             self.disk.close(self.root)
 
 
-def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, str]:
+def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, Marker]:
     if sys.platform == "win32":
         raise _unfit("Windows, whose locks and links are others", "Linux or macOS, or sqlite:path")
     if not path or "\0" in path:
@@ -122,7 +186,7 @@ def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, str]:
             if disk.mode(root) & _OPEN_TO_OTHERS:
                 raise _unfit("a folder that others may write to", "one after chmod go-w")
             with disk.locked(root, lock_timeout):
-                identity = identify(disk, root)
+                marker = identify(disk, root)
             # Also if it was there: whoever made it may have been killed. One who may not open the
             # folder above did not make this one.
             with (
@@ -130,7 +194,7 @@ def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, str]:
                 disk.opened(disk.open_root(str(place.parent))) as above,
             ):
                 disk.sync_folder(above)
-            return root, identity
+            return root, marker
         except BaseException:
             disk.close(root)
             raise
@@ -203,6 +267,7 @@ class Tenant:
     def _enter(self, stack: contextlib.ExitStack, *, alone: bool) -> Place | None:
         disk, tenants, name = self.disk, self.storage.tenants, name_of(self.name)
         while True:
+            self.storage.ensure_current()
             with contextlib.ExitStack() as tried:
                 try:
                     folder = tried.enter_context(disk.opened(disk.open_folder(tenants, name)))

@@ -8,12 +8,12 @@ from stores_core.admin import Problem
 from stores_core.codec import decode_event, decode_message
 from stores_core.errors import CorruptRecordError, StoreError
 from stores_files.commits import EVENTS, MESSAGES
-from stores_files.headers import from_json
 from stores_files.layout import (
     CATALOG,
     CONTENTS,
     ENDING,
     HEADER,
+    JOURNAL,
     LOGS,
     NOTES,
     NOTES_STATE,
@@ -25,9 +25,9 @@ from stores_files.layout import (
     TRASH,
 )
 from stores_files.logs import LOOSE
-from stores_files.names import id_of
-from stores_files.places import NEW, Place, read_json
-from stores_files.run_folders import RunFolder
+from stores_files.names import name_of
+from stores_files.places import NEW, Place
+from stores_files.run_folders import RunFolder, run_in, shared_name
 from stores_files.storage import Tenant
 
 PAGE = 1_000
@@ -77,26 +77,46 @@ def verify_runs(tenant: Tenant, findings: Findings) -> None:
 
 
 def _verify_run(place: Place, tenant: Tenant, name: str, findings: Findings) -> None:
+    disk = place.disk
     try:
-        run_id = id_of(name) or _id_within(place, name)
-    except (StoreError, OSError, ValueError):
+        run_id = run_in(place, name)
+    except (StoreError, OSError):
         findings.add("files", name, "a strange thing among the runs; it was left alone")
         return
     findings.checked["runs"] += 1
     try:
-        with tenant.folders.entered(place, run_id) as run:
-            if run is not None:
-                _verify_logs(run, findings)
+        with disk.opened(disk.open_folder(place[RUNS], name)) as folder:
+            # Nothing that this process remembers is believed.
+            run = RunFolder(disk, folder)
+            try:
+                with disk.locked(folder, tenant.storage.lock_timeout, shared=True):
+                    run.refresh()
+                    _verify_logs(run, findings)
+                    _verify_place(place, tenant, run, name, findings)
+            finally:
+                run.close()
+    except FileNotFoundError:
+        return  # it was deleted meanwhile
     except StoreError as error:
         findings.add("runs", run_id, str(error))
     except OSError as error:
         findings.add("runs", run_id, f"its folder cannot be read ({type(error).__name__})")
 
 
-def _id_within(place: Place, name: str) -> str:
-    """The id that a run whose name was shortened has inside."""
-    with place.disk.opened(place.disk.open_folder(place[RUNS], name)) as folder:
-        return from_json(read_json(place.disk, folder, HEADER)).id
+def _verify_place(
+    place: Place, tenant: Tenant, run: RunFolder, name: str, findings: Findings
+) -> None:
+    """Whether the run is where it is looked for, is listed, and shares its journals."""
+    disk, id = place.disk, run.header.id
+    if name_of(id) != name:
+        findings.add("runs", id, "its folder has the name of another run")
+    elif not tenant.listing.lists(place.folder, (id, run.header.generation)):
+        findings.add("runs", id, "it is not listed; `repair` lists it again")
+    for file in run.names() - {HEADER}:
+        log = shared_name(run.header.journal) if file == JOURNAL else file
+        if disk.identity_of(run.folder, file) != disk.identity_of(place[LOGS], log):
+            what = "a journal of it is not the one among the logs, as in a copy without hard links"
+            findings.add("runs", id, f"{what}; `repair` links it again")
 
 
 def _verify_logs(run: RunFolder, findings: Findings) -> None:

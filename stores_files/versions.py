@@ -1,5 +1,7 @@
 """The stored format: its revision, how a folder is recognised, and the way between revisions."""
 
+import contextlib
+import errno
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +17,16 @@ from stores_files.revisions import r0002_latest_change
 CODE = Revision(2, oldest=2)
 """What this code writes. It works on newer ones too whose ``oldest`` is no newer than this."""
 
+IN_BETWEEN = Revision(0, 0)
+"""What no folder has: what a client takes its folder for while it changes the format."""
+
 ADVICE = (
     "copy the folder first, with a tool that keeps hard links, while no client has it open",
     "others cannot open the folder until all steps are done",
 )
 
-_NEW = ".new-marker"
+_NEW, _SECOND = ".new-marker", ".new-marker-too"
+_NO_LINKS = {errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class Marker(NamedTuple):
@@ -95,7 +101,7 @@ def read_marker(disk: Disk, root: int) -> Marker:
 
 
 def _made(disk: Disk, root: int) -> Marker:
-    left = [name for name in disk.names(root) if name not in (TENANTS, _NEW)]
+    left = [name for name in disk.names(root) if name not in (TENANTS, _NEW, _SECOND)]
     if left:
         raise InvalidRequestError(
             field="url",
@@ -104,9 +110,30 @@ def _made(disk: Disk, root: int) -> Marker:
         )
     if disk.identity_of(root, TENANTS) is None:
         disk.make_folder(root, TENANTS)
+    _check_links(disk, root)
     marker = Marker(CODE, secrets.token_hex(16))
     _write(disk, root, marker)
     return marker
+
+
+def _check_links(disk: Disk, root: int) -> None:
+    """Raises InvalidRequestError where the disk gives a file no second name."""
+    for name in (_NEW, _SECOND):
+        with contextlib.suppress(FileNotFoundError):
+            disk.unlink(root, name)
+    disk.close(disk.make_file(root, _NEW))
+    try:
+        disk.link(root, _NEW, root, _SECOND)
+    except OSError as error:
+        disk.unlink(root, _NEW)
+        if error.errno not in _NO_LINKS:
+            raise
+        raise InvalidRequestError(
+            field="url",
+            found="a disk on which a file cannot have two names (hard links)",
+            allowed="a folder on another disk, or sqlite:path",
+        ) from error
+    disk.unlink(root, _SECOND)
 
 
 def _write(disk: Disk, root: int, marker: Marker) -> None:
@@ -145,6 +172,8 @@ def migrate(disk: Disk, root: int, target: str = "") -> list[str]:
 
 def refusal(found: Revision) -> SchemaVersionError:
     """Why stores do not work on a folder of this revision, and what to do."""
+    if found == IN_BETWEEN:
+        return SchemaVersionError("the stored format of the folder is being changed; wait for it")
     if state_at(found, CODE) is State.AHEAD:
         return SchemaVersionError(
             f"the folder has the stored format {found}, this code knows {CODE}; it was left as it "

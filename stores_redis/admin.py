@@ -97,7 +97,7 @@ class RedisAdmin:
         freed["tool_results"] = await self._results.retain(self._retention, request.at, budget)
         budget -= freed["tool_results"]
         freed += await sweep_notes(self._notes, request.at, budget)
-        budget -= freed["note_texts"]
+        budget -= freed["note_parts"]
         some, budget = await sweep_runs(self._tenant, request.at, max(0, budget))
         freed.update(some)
         return SweepResponse(freed=dict(+freed), more=budget <= 0)

@@ -99,8 +99,9 @@ class HostPool:
 
 
 async def _is_clean(driver: Driver) -> bool:
+    writer: Any = getattr(driver, "_writer", None)  # the driver itself does not see a reset
     try:
-        return driver.is_connected and not await driver.can_read()
+        return writer is not None and not writer.is_closing() and not await driver.can_read()
     except Exception:
         return False
 

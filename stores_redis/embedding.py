@@ -15,7 +15,7 @@ from stores_core.embedding import Vector
 from stores_core.errors import CorruptRecordError
 from stores_core.ranking import VectorTable
 from stores_redis.note_reading import Piece
-from stores_redis.notes import PLACE_BYTES
+from stores_redis.notes import Note
 
 MATRIX_BYTES = 256 * 1024 * 1024
 """So much of vectors one client keeps; the namespaces that were asked least lately go first."""
@@ -23,7 +23,7 @@ MATRIX_BYTES = 256 * 1024 * 1024
 MATRICES = 1_000
 """Of so many namespaces at most, however small they are."""
 
-_DIGEST_BYTES = 16
+DIGEST_BYTES = 16
 
 
 class StoredVector(NamedTuple):
@@ -34,15 +34,15 @@ class StoredVector(NamedTuple):
     digests: frozenset[bytes]
 
     @classmethod
-    def read(cls, key: bytes, data: bytes, dimensions: int) -> "StoredVector":
-        """A vector as it is stored. Raises CorruptRecordError."""
-        end = PLACE_BYTES + 4 * dimensions
+    def read(cls, key: bytes, record: bytes, data: bytes, dimensions: int) -> "StoredVector":
+        """A note's record and vector as they are stored. Raises CorruptRecordError."""
+        end = 4 * dimensions
         rest = len(data) - end
-        if rest < 0 or rest % _DIGEST_BYTES:
+        if rest < 0 or rest % DIGEST_BYTES:
             raise CorruptRecordError(store="memory", id=key.decode())
-        vector: Vector = np.frombuffer(data[PLACE_BYTES:end], dtype="<f4").astype(np.float32)
-        digests = (data[at : at + _DIGEST_BYTES] for at in range(end, len(data), _DIGEST_BYTES))
-        return cls(data[:PLACE_BYTES], vector, frozenset(digests))
+        vector: Vector = np.frombuffer(data[:end], dtype="<f4").astype(np.float32)
+        digests = (data[at : at + DIGEST_BYTES] for at in range(end, len(data), DIGEST_BYTES))
+        return cls(Note.read(key, record).place, vector, frozenset(digests))
 
 
 class Matrix:
@@ -69,11 +69,11 @@ class Matrix:
             self.void()
         for key in piece.gone:
             self._discard(key)
-        for key, data in piece.changed:
+        for key, record, data in piece.changed:
             if not data:
                 self._discard(key)
                 continue
-            place, vector, digests = StoredVector.read(key, data, self._dimensions)
+            place, vector, digests = StoredVector.read(key, record, data, self._dimensions)
             self._table.put(key, vector)
             self._places[key], self._digests[key] = place, digests
         self.epoch, self.seen = piece.epoch, piece.seen

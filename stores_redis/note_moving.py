@@ -20,7 +20,7 @@ from stores_core.values import micros
 from stores_redis.generations import Generations, info_of
 from stores_redis.namespaces import all_namespaces
 from stores_redis.note_reading import PIECE_BYTES, NoteReader
-from stores_redis.notes import PLACE_BYTES, Note
+from stores_redis.notes import Note
 from stores_redis.putting import NewNote, NoteWriter
 from stores_redis.scripts import Script
 from stores_redis.storage import Tenant
@@ -104,7 +104,7 @@ async def _from(
             page, more = await notes.page_with_vectors(name, place, step, PAGE_BYTES, generation)
             for note, data in page:
                 place = note.place
-                yield name, note, data[PLACE_BYTES : PLACE_BYTES + for_each]
+                yield name, note, data[:for_each]
 
 
 def _start_of(position: str) -> tuple[str, bytes]:

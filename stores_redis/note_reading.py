@@ -33,9 +33,9 @@ class Piece(NamedTuple):
     void: bool
     embedder: EmbedderInfo | None
     notes: int
-    wanted: int
+    vectors: int
     gone: Sequence[bytes]
-    changed: Sequence[tuple[bytes, bytes]]
+    changed: Sequence[tuple[bytes, bytes, bytes]]
 
 
 class NoteReader:
@@ -73,7 +73,7 @@ class NoteReader:
         ]
 
     async def _get_apart(self, namespace: str, key: str) -> Note | None:
-        bucket, field = self.tenant.home(namespace), b""
+        bucket, last = self.tenant.home(namespace), b""
         places = bucket.notes(namespace), bucket.note_bodies(namespace)
         while True:
             record, texts = await self.tenant.run(_GET, places, (0, key), writes=False)
@@ -82,9 +82,9 @@ class NoteReader:
             note = Note.read(key.encode(), record, texts)
             if note.texts is not None:
                 return note
-            if note.field == field:
+            if note.id == last:
                 raise CorruptRecordError(store="memory", id=key)
-            field = note.field
+            last = note.id
             for filled in await self.fill(namespace, [note]):
                 return filled
 
@@ -93,11 +93,11 @@ class NoteReader:
         bodies = self.tenant.home(namespace).note_bodies(namespace)
         filled: list[Note] = []
         for group in _in_groups(notes):
-            apart = [note.field for note in group if note.texts is None]
+            apart = [note.id for note in group if note.texts is None]
             texts: Any = await self.tenant.read("HMGET", bodies, *apart) if apart else ()
             held: dict[bytes, bytes | None] = dict(zip(apart, texts, strict=True))
             for note in group:
-                text = note.texts if note.texts is not None else held[note.field]
+                text = note.texts if note.texts is not None else held[note.id]
                 if text is not None:
                     filled.append(note._replace(texts=text))
         return filled
@@ -123,12 +123,12 @@ class NoteReader:
             read = zip(reply[1::3], reply[2::3], strict=True)
             notes = [Note.read(key, record) for key, record in read]
             filled = await self.fill(namespace, notes)
-            lost = {note.field for note in notes} - {note.field for note in filled}
+            lost = {note.id for note in notes} - {note.id for note in filled}
             if not lost:
                 pairs = list(zip(filled, reply[3::3], strict=True))
                 return pairs, reply[0] == b"more"
             if lost <= missed:
-                names = [note.key for note in notes if note.field in lost]
+                names = [note.key for note in notes if note.id in lost]
                 raise CorruptRecordError(store="memory", id=names[0])
             missed |= lost
 
@@ -147,19 +147,22 @@ class NoteReader:
     async def changes(
         self, namespace: str, epoch: bytes, seen: bytes, generation: str = ""
     ) -> Piece:
-        """What changed since a serial: records, or vectors of a generation."""
+        """What changed since a serial: key, record and vector of each note.
+
+        With a ``generation``, vectors are wanted and records are without their texts.
+        """
         bucket = self.tenant.home(namespace)
-        notes = bucket.notes(namespace)
-        wanted = bucket.vectors(namespace, generation) if generation else notes
-        keys = (
+        keys = [
             bucket.memory(), bucket.note_state(namespace), bucket.note_changes(namespace),
-            bucket.notes_gone(namespace), notes, wanted,
-        )  # fmt: skip
-        reply = await self.tenant.run(
-            _CHANGES, keys, (epoch, seen, UNPACKED, PIECE_BYTES), writes=False
-        )
+            bucket.notes_gone(namespace), bucket.notes(namespace),
+        ]  # fmt: skip
+        if generation:
+            keys.append(bucket.vectors(namespace, generation))
+        args = (epoch, seen, UNPACKED, PIECE_BYTES, generation)
+        reply = await self.tenant.run(_CHANGES, keys, args, writes=False)
         self.generations.learn(bucket, reply[4])
         gone = 9 + int(reply[8])
+        changed = zip(reply[gone::3], reply[gone + 1 :: 3], reply[gone + 2 :: 3], strict=True)
         return Piece(
             epoch=reply[0],
             seen=reply[1],
@@ -167,9 +170,9 @@ class NoteReader:
             void=reply[3] == b"void",
             embedder=info_of(reply[5]) if reply[5] else None,
             notes=int(reply[6]),
-            wanted=int(reply[7]),
+            vectors=int(reply[7]),
             gone=reply[9:gone],
-            changed=list(zip(reply[gone::2], reply[gone + 1 :: 2], strict=True)),
+            changed=list(changed),
         )
 
     async def select(self, namespace: str, keep: Callable[[Note], bool]) -> list[Note]:
@@ -183,12 +186,12 @@ class NoteReader:
             if piece.void:
                 held.clear()
                 missing.clear()
-            for key in (*piece.gone, *(key for key, _ in piece.changed)):
+            for key in (*piece.gone, *(key for key, _, _ in piece.changed)):
                 held.pop(key, None)
                 missing.discard(key)
             if missing and not more:
                 raise CorruptRecordError(store="memory", id=missing.pop().decode())
-            notes = [Note.read(key, record) for key, record in piece.changed]
+            notes = [Note.read(key, record) for key, record, _ in piece.changed]
             filled = await self.fill(namespace, notes)
             held |= {note.key.encode(): note for note in filled if keep(note)}
             if len(filled) < len(notes):

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from stores_core.moving import STAGED_FOR
 from stores_core.values import micros
+from stores_redis.keys import Bucket
 from stores_redis.note_reading import NoteReader
 from stores_redis.reembedding import free_retired
 from stores_redis.scripts import UNPACKED, Script
@@ -25,13 +26,25 @@ async def sweep_notes(notes: NoteReader, now: datetime, budget: int) -> Counter[
             if not stale:
                 break
             for entry in stale:
-                field, _, namespace = entry.decode().partition(" ")
-                keys = bucket.staged_notes(), bucket.note_bodies(namespace)
-                reply = await notes.tenant.run(_UNSTAGE, keys, (entry, field), writes=True)
-                freed["note_texts"] += int(reply[0])
+                freed["note_parts"] += await _free(notes, bucket, entry)
             budget -= len(stale)
         retired = await notes.tenant.read("HGET", bucket.memory(), "retired")
         if retired:
             names = retired.decode().split()
             freed["vectors"] += await free_retired(notes, bucket, names)
+    return freed
+
+
+async def _free(notes: NoteReader, bucket: Bucket, entry: bytes) -> int:
+    """Free what was sent for one put; how many texts and vectors."""
+    token, count, generation, namespace = entry.decode().split(" ", 3)
+    keys = [bucket.staged_notes(), bucket.note_bodies(namespace)]
+    if generation != "-":
+        keys.append(bucket.vectors(namespace, generation))
+    ids = [f"{token}-{index}" for index in range(1, int(count) + 1)]
+    freed = 0
+    for start in range(0, len(ids), UNPACKED):
+        args = (entry, *ids[start : start + UNPACKED])
+        freed += int((await notes.tenant.run(_UNSTAGE, keys, args, writes=True))[0])
+    await notes.tenant.write_many([("ZREM", bucket.staged_notes(), entry)])
     return freed

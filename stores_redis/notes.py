@@ -10,8 +10,6 @@ from stores_core.memory import StoredMemory
 from stores_core.shape import EPOCH, replaced
 from stores_core.values import filter_digests, from_micros
 
-PLACE_BYTES = 34
-
 _SHIFT = 10**17  # makes every time of the years 1 to 9999 a positive number of 18 digits
 
 
@@ -24,7 +22,8 @@ class Note(NamedTuple):
     """A note as it is stored.
 
     ``place`` is where it stands in listings, ``serial`` which change of the namespace made it so.
-    ``texts`` are metadata and value, None where they are apart and were not read: in ``field``.
+    ``texts`` are metadata and value, None where they are apart and were not read. ``id`` is of this
+    version alone: what is apart of it is found under it.
     """
 
     key: str
@@ -34,7 +33,7 @@ class Note(NamedTuple):
     serial: int
     metadata_size: int
     size: int
-    field: bytes
+    id: bytes
     texts: bytes | None
 
     @classmethod
@@ -43,11 +42,11 @@ class Note(NamedTuple):
         name = key.decode()
         try:
             head, _, inside = record.partition(b"\n")
-            version, created, arrival, updated, serial, part, size, field = head.split(b" ")
-            held = inside if field == b"-" else texts or None
+            version, created, arrival, updated, serial, part, size, id = head.split(b" ")
+            held = inside or texts or None
             note = cls(
                 name, int(version), created + arrival, int(updated) - _SHIFT, int(serial),
-                int(part), int(size), field, held,
+                int(part), int(size), id, held,
             )  # fmt: skip
         except ValueError as error:
             raise CorruptRecordError(store="memory", id=name) from error
@@ -101,6 +100,6 @@ def digests_of(metadata: Mapping[str, object]) -> list[bytes]:
     return sorted(bytes.fromhex(digest) for digest in filter_digests(metadata))
 
 
-def embedded(vector: Vector, metadata: Mapping[str, object]) -> bytes:
-    """A vector as it is stored, behind the note's place: with the digests of the metadata."""
+def vector_text(vector: Vector, metadata: Mapping[str, object]) -> bytes:
+    """A vector as it is stored: with the digests of the note's metadata behind it."""
     return vector.astype("<f4").tobytes() + b"".join(digests_of(metadata))

@@ -1,25 +1,26 @@
 """Writing notes: putting, removing and clearing, each one step."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stores_core.codec import encode_json
 from stores_core.embedding import Vector, check_embedder
 from stores_core.errors import StoreUnavailableError
-from stores_core.limits import MIB
 from stores_core.moving import EmbedderInfo
 from stores_redis.generations import Generations, info_of, info_text
-from stores_redis.keys import Bucket
-from stores_redis.notes import embedded, time_text
+from stores_redis.notes import time_text, vector_text
 from stores_redis.scripts import Arg, Script
 from stores_redis.storage import Tenant
 
-APART_BYTES = 4 * 1024
+APART_BYTES = 1024
 """Longer texts are not in a note's record, so that no script that reads many records moves much."""
 
-STAGED_BYTES = MIB
-"""Where a batch is larger, its long texts are sent before the script that puts it."""
+SENT_BYTES = 512 * 1024
+"""Where a batch is larger, most of it is sent before the script that puts it."""
+
+SENT_APART_BYTES = 256
+"""Texts so long, and all vectors, are sent before then."""
 
 _PUT = Script("notes_put")
 _REMOVE = Script("notes_remove")
@@ -38,6 +39,41 @@ class NewNote(NamedTuple):
     updated: int
     version: int | None = None
     vector: Vector | None = None
+
+
+class _Outgoing(NamedTuple):
+    """A note as it is sent: its texts, how many bytes of them are metadata, its vector or b""."""
+
+    texts: bytes
+    metadata_size: int
+    vector: bytes
+
+    @classmethod
+    def of(cls, note: NewNote) -> "_Outgoing":
+        metadata = encode_json(note.metadata)
+        vector = b"" if note.vector is None else vector_text(note.vector, note.metadata)
+        return cls(metadata + note.value.encode(), len(metadata), vector)
+
+    def size(self) -> int:
+        return len(self.texts) + len(self.vector)
+
+    @property
+    def is_sent_apart(self) -> bool:
+        return len(self.texts) > SENT_APART_BYTES
+
+    def given(self, note: NewNote, *, sends: bool, embedded: bool) -> Sequence[Arg]:
+        """What the script is told of the note."""
+        where, texts, vector = "in", self.texts, self.vector if embedded else b""
+        if sends and self.is_sent_apart:
+            where, texts = "sent", b""
+        elif len(texts) > APART_BYTES:
+            where = "apart"
+        return (
+            note.key, time_text(note.created), time_text(note.updated),
+            "" if note.version is None else note.version,
+            f"{self.metadata_size} {len(self.texts)}", where, texts,
+            "sent" if sends and vector else vector,
+        )  # fmt: skip
 
 
 class Put(NamedTuple):
@@ -73,15 +109,21 @@ class NoteWriter:
         has not the version ``expected``. Where the vectors in use are another embedder's, that is
         an EmbeddingMismatchError if ``strict``; else the notes are written without.
         """
-        bucket = self.tenant.home(namespace)
         for _ in range(_TRIES):
-            given = await self._brought(bucket, namespace, new)
+            token, batch = secrets.token_hex(8), [_Outgoing.of(note) for note in new]
+            sends = sum(map(_Outgoing.size, batch)) > SENT_BYTES
 
-            def args(mine: str, given: Sequence[Arg] = given) -> Sequence[Arg]:
+            async def args(mine: str, token: str = token, sends: bool = sends) -> Sequence[Arg]:
+                if sends:
+                    await self._send(namespace, token, mine, batch, new[0].updated)
+                given = [
+                    part
+                    for note, outgoing in zip(new, batch, strict=True)
+                    for part in outgoing.given(note, sends=sends, embedded=bool(mine))
+                ]
                 return (
                     mine, info_text(embedder), "strict" if strict else "",
-                    "" if expected is None else expected, cap, secrets.token_hex(8), len(new),
-                    *given,
+                    "" if expected is None else expected, cap, token, len(new), *given,
                 )  # fmt: skip
 
             reply = await self._write(_PUT, namespace, args, embedder)
@@ -97,59 +139,37 @@ class NoteWriter:
                 ]
         raise self._restless()
 
-    async def _brought(
-        self, bucket: Bucket, namespace: str, new: Sequence[NewNote]
-    ) -> Sequence[Arg]:
-        """What the script is told of each note. Long texts of a large batch are sent before."""
-        token = secrets.token_hex(8)
-        texts = [(encode_json(note.metadata), note.value.encode()) for note in new]
-        stages = sum(len(part) for pair in texts for part in pair) > STAGED_BYTES
-        given: list[Arg] = []
-        staged: list[tuple[str, bytes]] = []
-        for index, (note, (metadata, value)) in enumerate(zip(new, texts, strict=True)):
-            text, field = metadata + value, "-"
-            size = len(text)
-            if size > APART_BYTES:
-                field = f"{token}-{index}"
-                if stages:
-                    staged.append((field, text))
-                    text = b""
-            vector = b"" if note.vector is None else embedded(note.vector, note.metadata)
-            given += (
-                note.key, time_text(note.created), time_text(note.updated),
-                "" if note.version is None else note.version,
-                f"{len(metadata)} {size}", text, field, vector,
-            )  # fmt: skip
-        if staged:
-            await self._stage(bucket, namespace, staged, new[0].updated)
-        return given
-
-    async def _stage(
-        self, bucket: Bucket, namespace: str, staged: Sequence[tuple[str, bytes]], at: int
+    async def _send(
+        self, namespace: str, token: str, mine: str, batch: Sequence["_Outgoing"], at: int
     ) -> None:
+        """Send texts and vectors apart, where nobody sees them until a record refers to them."""
+        bucket = self.tenant.home(namespace)
+        entry = f"{token} {len(batch)} {mine or '-'} {namespace}"
         # Entered first, so that sweep finds what a cut leaves behind.
-        commands: list[Sequence[Arg]] = [
-            ("ZADD", bucket.staged_notes(), at, f"{field} {namespace}") for field, _ in staged
-        ]
-        bodies = bucket.note_bodies(namespace)
-        commands += [("HSET", bodies, field, text) for field, text in staged]
+        commands: list[Sequence[Arg]] = [("ZADD", bucket.staged_notes(), at, entry)]
+        for index, outgoing in enumerate(batch, 1):
+            id = f"{token}-{index}"
+            if outgoing.is_sent_apart:
+                commands.append(("HSET", bucket.note_bodies(namespace), id, outgoing.texts))
+            if mine and outgoing.vector:
+                commands.append(("HSET", bucket.vectors(namespace, mine), id, outgoing.vector))
         await self.tenant.stage_many(commands)
 
     async def remove(self, namespace: str, keys: Sequence[str]) -> int:
         """Take up to 1,000 notes away; how many there were."""
-        reply = await self._write(_REMOVE, namespace, lambda _: keys)
+        reply = await self._write(_REMOVE, namespace, lambda _: _given(keys))
         return int(reply[1])
 
     async def clear(self, namespace: str) -> int:
         """Take all notes of a namespace away; how many there were."""
-        reply = await self._write(_CLEAR, namespace, lambda _: ())
+        reply = await self._write(_CLEAR, namespace, lambda _: _given(()))
         return int(reply[1])
 
     async def _write(
         self,
         script: Script,
         namespace: str,
-        args: Callable[[str], Sequence[Arg]],
+        args: Callable[[str], Awaitable[Sequence[Arg]]],
         embedder: EmbedderInfo | None = None,
     ) -> list[bytes]:
         """Run a script that begins as notes.lua says; ``args`` are told our own generation."""
@@ -168,7 +188,7 @@ class NoteWriter:
                     for key in bucket.vector_keys(namespace, generation)
                 ),
             ]  # fmt: skip
-            given = (" ".join(passed), namespace, *args(mine))
+            given = (" ".join(passed), namespace, *await args(mine))
             reply = await self.tenant.run(script, keys, given, writes=True)
             if reply[0] == b"again":
                 self.generations.learn(bucket, reply[1])
@@ -183,3 +203,7 @@ class NoteWriter:
         return StoreUnavailableError(
             "the vectors of these notes are being exchanged again and again; nothing was applied"
         )
+
+
+async def _given(args: Sequence[Arg]) -> Sequence[Arg]:
+    return args

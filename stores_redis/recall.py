@@ -22,6 +22,8 @@ from stores_redis.note_reading import NoteReader, Piece
 from stores_redis.reembedding import embed_into, lacking
 from stores_redis.vector_indexes import MOST_PROPOSED, Near, VectorIndexes
 
+_TIED = 1e-6
+
 
 class Ranked(NamedTuple):
     """Keys of the best notes with their scores, as of the serial ``seen``."""
@@ -105,7 +107,7 @@ class Recall:
         if near is None or near.vectors < near.notes:
             return None
         self._check(bucket, near.embedder)
-        dead = [key for key, data in near.proposed if not data]
+        dead = [key for key, _, data in near.proposed if not data]
         if dead:
             await self._indexes.catch_up(namespace, self._info, 1, dead=dead)
         return self._rescored(near, query, limit, frozenset(wanted))
@@ -115,7 +117,9 @@ class Recall:
     ) -> Ranked | None:
         dimensions = self._info.dimensions
         stored = [
-            (key, StoredVector.read(key, data, dimensions)) for key, data in near.proposed if data
+            (key, StoredVector.read(key, record, data, dimensions))
+            for key, record, data in near.proposed
+            if data
         ]
         fitting = [(key, vector) for key, vector in stored if wanted <= vector.digests]
         if len(fitting) < (limit if wanted else min(limit, near.notes)) or not fitting:
@@ -126,15 +130,18 @@ class Recall:
             key=lambda pair: (-pair[1], pair[0][1].place),
         )
         best = [(key, score) for (key, _), score in order[:limit]]
-        # Zero vectors score 0, and where they lie in a set means nothing.
-        return Ranked(best, near.seen) if best[-1][1] > 0 else None
+        last = best[-1][1]
+        # Zero vectors score 0, and where they lie in a set means nothing. Of many notes with one
+        # score a set proposes any, and the oldest of them are wanted.
+        is_cut = len(fitting) < near.notes and last - order[-1][1] < _TIED
+        return None if last <= 0 or is_cut else Ranked(best, near.seen)
 
     async def _ranked(
         self, namespace: str, query: Vector, limit: int, wanted: Sequence[bytes]
     ) -> Ranked | None:
         """The best notes, exactly; None where some lacked a vector and have one now."""
         matrix, piece = await self._caught_up(namespace)
-        if piece.wanted < piece.notes:
+        if piece.vectors < piece.notes:
             await self._embed_lacking(namespace)
             return None
         return Ranked(matrix.ranked(query, limit, wanted), int(piece.seen))

@@ -7,7 +7,7 @@ from stores_redis.generations import info_text
 from stores_redis.keys import Bucket
 from stores_redis.namespaces import namespaces_of
 from stores_redis.note_reading import PIECE_BYTES, NoteReader
-from stores_redis.notes import Note, embedded
+from stores_redis.notes import Note, vector_text
 from stores_redis.scripts import UNPACKED, Arg, Script
 from stores_redis.vector_indexes import VectorIndexes
 
@@ -59,7 +59,7 @@ async def _keep(
     bucket = notes.tenant.home(namespace)
     given: list[Arg] = []
     for note, vector in pairs:
-        given += note.key, note.version, embedded(vector, note.metadata())
+        given += note.key, note.id, vector_text(vector, note.metadata())
     while True:
         generation = notes.generations.of(bucket, embedder.info)
         keys = (

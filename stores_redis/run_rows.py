@@ -141,23 +141,37 @@ Row = tuple[bytes, int, int]
 
 
 class Found(NamedTuple):
-    """A header, and where the entries lie that were wanted."""
+    """A header, where the entries lie that were wanted, and those that came along, behind these."""
 
     run: StoredRun
     message_rows: list[Row]
+    messages: list[bytes]
     event_rows: list[Row]
+    events: list[bytes]
 
 
 async def find(
-    tenant: Tenant, bucket: Bucket, run_id: str, messages: Wanted = NONE, events: Wanted = NONE
+    tenant: Tenant,
+    bucket: Bucket,
+    run_id: str,
+    messages: Wanted = NONE,
+    events: Wanted = NONE,
+    *,
+    entries: bool = False,
 ) -> Found | None:
-    """A run, if there is one, at one instant."""
-    args = (bucket.tag, *messages, *events)
+    """A run, if there is one, at one instant; with ``entries`` the last few come along."""
+    args = (bucket.tag, *messages, *events, int(entries))
     reply = await tenant.run(_READ, [bucket.run(run_id)], args, writes=False)
     if not reply:
         return None
-    flat, *rows = reply
-    return Found(stored_run(run_id, flat), *map(rows_of, rows))
+    flat, message_rows, message_texts, event_rows, event_texts = reply
+    return Found(
+        stored_run(run_id, flat),
+        rows_of(message_rows),
+        message_texts,
+        rows_of(event_rows),
+        event_texts,
+    )
 
 
 def rows_of(flat: Sequence[bytes]) -> list[Row]:

@@ -109,7 +109,7 @@ class RedisRunStore:
         bucket = self._tenant.home(request.run_id)
         messages = _newest(request.last_messages, ALL)
         events = _newest(request.last_events, ALL if request.last_messages is None else NONE)
-        found = await find(self._tenant, bucket, request.run_id, messages, events)
+        found = await find(self._tenant, bucket, request.run_id, messages, events, entries=True)
         if found is None:
             self.entries_read += 1
             return LoadRunResponse(found=False)
@@ -118,9 +118,9 @@ class RedisRunStore:
         rows = [*found.message_rows, *found.event_rows]
         parts = await read_entries(self._tenant, bucket, run, rows, refuse=check_load)
         split = len(found.message_rows)
-        message_texts = chain.from_iterable(parts[:split])
-        event_texts = chain.from_iterable(parts[split:])
-        self.entries_read += 1 + sum(map(len, parts))
+        message_texts = [*chain.from_iterable(parts[:split]), *found.messages]
+        event_texts = [*chain.from_iterable(parts[split:]), *found.events]
+        self.entries_read += 1 + len(message_texts) + len(event_texts)
         loaded = Run(
             **run.info().__dict__,
             messages=tuple(decode_messages(message_texts, id=run.id, start=starts[0])),
@@ -155,7 +155,7 @@ class RedisRunStore:
         bucket = self._tenant.home(request.run_id)
         wanted = request.start, request.limit
         of = (wanted, NONE) if log == "messages" else (NONE, wanted)
-        found = await find(self._tenant, bucket, request.run_id, *of)
+        found = await find(self._tenant, bucket, request.run_id, *of, entries=True)
         self.entries_read += 1
         if found is None:
             return None
@@ -167,6 +167,8 @@ class RedisRunStore:
             self._tenant, bucket, found.run, rows, ahead=2, enough=PAGE_BYTES
         )
         texts = list(chain.from_iterable(parts))
+        if len(parts) == len(rows):
+            texts += found.messages if is_message else found.events
         texts = texts[: page_length(map(len, texts))]
         self.entries_read += len(texts)
         return texts, count

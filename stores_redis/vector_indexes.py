@@ -30,13 +30,14 @@ _NEAR = Script("notes_near")
 
 
 class Near(NamedTuple):
-    """What was proposed at one instant: keys with their vectors as stored, b"" for no note."""
+    """What was proposed at one instant: key, record without texts and vector as stored of each, b""
+    where there is none."""
 
     embedder: EmbedderInfo | None
     seen: int
     notes: int
     vectors: int
-    proposed: Sequence[tuple[bytes, bytes]]
+    proposed: Sequence[tuple[bytes, bytes, bytes]]
 
 
 class VectorIndexes:
@@ -80,7 +81,7 @@ class VectorIndexes:
             seen=int(reply[3]),
             notes=int(reply[4]),
             vectors=int(reply[5]),
-            proposed=list(zip(reply[6::2], reply[7::2], strict=True)),
+            proposed=list(zip(reply[6::3], reply[7::3], reply[8::3], strict=True)),
         )
 
     async def catch_up(
@@ -100,14 +101,16 @@ class VectorIndexes:
         generation = self._generations.of(bucket, info)
         keys = (
             bucket.note_state(namespace), bucket.note_changes(namespace),
-            bucket.notes_gone(namespace), *bucket.vector_keys(namespace, generation),
+            bucket.notes_gone(namespace), bucket.notes(namespace),
+            *bucket.vector_keys(namespace, generation),
         )  # fmt: skip
         step = max(1, min(16, _FLOATS_AT_ONCE // info.dimensions))
-        added, more = 0, True
+        added, more, how = 0, True, "begin" if begin else ""
         while more and added < most:
-            args = (generation, 4 * info.dimensions, step, "begin" if begin else "", *dead)
+            args = (generation, 4 * info.dimensions, step, how, *dead)
             reply = await self._tenant.run(_INDEX, keys, args, writes=True)
             more, dead = reply[0] == b"more", ()
+            how = "on" if begin else ""
             added += int(reply[1])
         return added, more
 
@@ -116,6 +119,6 @@ class VectorIndexes:
         if not self.are_there:
             return False
         bucket = self._tenant.home(namespace)
-        vectors, _ = bucket.vector_keys(namespace, self._generations.of(bucket, info))
-        count: int = await self._tenant.read("HLEN", vectors)
-        return 4 * info.dimensions * count > LARGE_BYTES
+        field = f"vectors:{self._generations.of(bucket, info)}"
+        count: bytes | None = await self._tenant.read("HGET", bucket.note_state(namespace), field)
+        return 4 * info.dimensions * int(count or 0) > LARGE_BYTES

@@ -32,8 +32,8 @@ async def write(backend: Backend, id: str = "r") -> None:
 
 
 async def write_everywhere(backend: Backend) -> None:
-    await write(backend)
     await write(backend, "s")
+    await write(backend)
     await backend.runs.fork_run(run_id="r", new_run_id="f")
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 from benchmarks.contender import Entry
-from benchmarks.contenders import in_memory, postgres, sqlite
+from benchmarks.contenders import files, in_memory, postgres, redis, sqlite
 
 BACKENDS: dict[str, Callable[[], list[Entry]]] = {
     "memory": in_memory.entries,
     "sqlite": sqlite.entries,
+    "files": files.entries,
     "postgres": postgres.entries,
+    "redis": redis.entries,
 }

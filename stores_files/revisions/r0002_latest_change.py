@@ -46,8 +46,9 @@ def _headers(disk: Disk, tenant: int) -> Iterator[tuple[int, dict[str, Any]]]:
             ):
                 try:
                     header = read_json(disk, folder, _HEADER)
-                    header["format"], header["journal"], header["updatedAt"]
-                except (ValueError, TypeError, KeyError) as error:
+                    if not header.keys() >= {"format", "journal", "updatedAt"}:
+                        raise ValueError("no header")
+                except (ValueError, AttributeError) as error:
                     raise CorruptRecordError(
                         "a run.json does not say what it should; `verify` names it"
                     ) from error

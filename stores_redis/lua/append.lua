@@ -7,38 +7,38 @@
 -- the log of which the run reads too many ranges; "damaged", the log and the position.
 -- RUN-A1 to RUN-A11: all checks, then counts, key and entries of both logs in this one step.
 
-local answer, run = refusal()
+local answer, values = refusal()
 if answer then return answer end
-redis.call('HLEN', KEYS[2])
+if ARGV[6] ~= '' then redis.call('HLEN', KEYS[2]) end
 local tag = ARGV[1]
 
 -- Where a batch goes. A full segment is closed and the next one begun.
-local function placed(kind, count, size)
+local function placed(at, count, size)
   if count == 0 then return nil, nil end
-  local view = view_of(run, kind)
-  local problem = open_log(tag, view, ARGV[3] .. kind)
+  local view = needed_view(values, at)
+  local problem = open_log(tag, view, ARGV[3] .. view.kind)
   if problem then return problem, nil end
   local length = view.count - view.start
   if length - view.from >= SEGMENT_ENTRIES or view.size >= SEGMENT_BYTES then
     view.seg, view.from, view.size = view.log .. ':' .. length, length, 0
+    view.is_new = true
     redis.call('ZCARD', tag .. 'segs:' .. view.log)
     if redis.call('LLEN', tag .. 'seg:' .. view.seg) > 0 then
-      return {'damaged', kind, tostring(view.count)}, nil
+      return {'damaged', view.kind, tostring(view.count)}, nil
     end
   end
-  view.is_new = length == view.from
   view.count, view.size = view.count + count, view.size + size
   return nil, view
 end
 
 local message_count, event_count = tonumber(ARGV[8]), tonumber(ARGV[10])
-local problem, messages = placed('m', message_count, tonumber(ARGV[9]))
+local problem, messages = placed(3, message_count, tonumber(ARGV[9]))
 if problem then return problem end
 local events
-problem, events = placed('e', event_count, tonumber(ARGV[11]))
+problem, events = placed(10, event_count, tonumber(ARGV[11]))
 if problem then return problem end
 
-local counts = claim(run, messages, events)
+local counts = claim(values, messages, events)
 local function push(view, first, count)
   if not view then return end
   if view.is_new then add_segment(tag, view.log, view.from, view.seg) end

@@ -6,19 +6,19 @@
 -- Reply: as of append.lua; also "lost" where a staged segment is not there any more.
 -- RUN-A1 to RUN-A11, at a cost that follows the number of segments.
 
-local answer, run = refusal()
+local answer, values = refusal()
 if answer then return answer end
-redis.call('HLEN', KEYS[2])
+if ARGV[6] ~= '' then redis.call('HLEN', KEYS[2]) end
 local tag = ARGV[1]
 local staged = tag .. 'staged'
 
-local function placed(kind, first, pieces)
+local function placed(at, first, pieces)
   if pieces == 0 then return nil, nil end
-  local view = view_of(run, kind)
-  local problem = open_log(tag, view, ARGV[3] .. kind)
+  local view = needed_view(values, at)
+  local problem = open_log(tag, view, ARGV[3] .. view.kind)
   if problem then return problem, nil end
   redis.call('ZCARD', tag .. 'segs:' .. view.log)
-  view.pieces = {}
+  view.pieces, view.is_new = {}, true
   for index = first, first + 3 * pieces - 1, 3 do
     local name, count = ARGV[index], tonumber(ARGV[index + 1])
     if redis.call('LLEN', tag .. 'seg:' .. name) ~= count
@@ -34,13 +34,13 @@ local function placed(kind, first, pieces)
 end
 
 local of_messages, of_events = tonumber(ARGV[8]), tonumber(ARGV[9])
-local problem, messages = placed('m', 10, of_messages)
+local problem, messages = placed(3, 10, of_messages)
 if problem then return problem end
 local events
-problem, events = placed('e', 10 + 3 * of_messages, of_events)
+problem, events = placed(10, 10 + 3 * of_messages, of_events)
 if problem then return problem end
 
-local counts = claim(run, messages, events)
+local counts = claim(values, messages, events)
 local function refer(view)
   if not view then return end
   for _, piece in ipairs(view.pieces) do

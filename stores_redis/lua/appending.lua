@@ -6,16 +6,17 @@
 
 local KEYS_KEPT = 128
 
--- The answer if nothing is to be written, else nil; and the header.
+-- What an append needs of a header: two fields, then those of each log in the order of LOG_FIELDS.
+local NEEDED = {
+  'token', 'keys',
+  'm.count', 'm.ranges', 'm.log', 'm.start', 'm.seg', 'm.from', 'm.size',
+  'e.count', 'e.ranges', 'e.log', 'e.start', 'e.seg', 'e.from', 'e.size'
+}
+
+-- The answer if nothing is to be written, else nil; and the values of NEEDED.
 local function refusal()
-  local run = {}
-  local names = {'token', 'keys'}
-  for _, kind in ipairs({'m.', 'e.'}) do
-    for _, name in ipairs(LOG_FIELDS) do names[#names + 1] = kind .. name end
-  end
-  local values = redis.call('HMGET', KEYS[1], unpack(names))
+  local values = redis.call('HMGET', KEYS[1], unpack(NEEDED))
   if not values[1] then return {'unknown'} end
-  for index, name in ipairs(names) do run[name] = values[index] or nil end
   if ARGV[6] ~= '' then
     local known = redis.call('HGET', KEYS[2], 'k' .. ARGV[6])
     if known then
@@ -24,19 +25,29 @@ local function refusal()
       return {'known', known}
     end
   end
-  if (ARGV[4] ~= '' and ARGV[4] ~= run['m.count'])
-    or (ARGV[5] ~= '' and ARGV[5] ~= run['e.count']) then
-    return {'conflict', run['m.count'], run['e.count']}
+  if (ARGV[4] ~= '' and ARGV[4] ~= values[3]) or (ARGV[5] ~= '' and ARGV[5] ~= values[10]) then
+    return {'conflict', values[3], values[10]}
   end
-  return nil, run
+  return nil, values
 end
 
--- Opens a run's own log if it has none. The answer if that cannot be, else nil.
+-- The view of one log: `at` is where its values stand among those of NEEDED.
+local function needed_view(values, at)
+  return {
+    kind = at == 3 and 'm' or 'e', count = tonumber(values[at]), ranges = values[at + 1] or '',
+    log = values[at + 2] or '', start = tonumber(values[at + 3] or 0), seg = values[at + 4],
+    from = tonumber(values[at + 5] or 0), size = tonumber(values[at + 6] or 0)
+  }
+end
+
+-- Opens a run's own log if it has none. The answer if that cannot be, else nil. `is_new` says that
+-- the segment to write to is another than before.
 local function open_log(tag, view, id)
   if view.log == '' then
     local _, ranges = string.gsub(view.ranges, '%S+ %d+ ', '')
     if ranges >= MAX_RANGES then return {'join', view.kind} end
     view.log, view.start, view.seg, view.from, view.size = id, view.count, id, 0, 0
+    view.is_new = true
   end
   local there = redis.call('LLEN', tag .. 'seg:' .. view.seg)
   if there ~= view.count - view.start - view.from then
@@ -45,27 +56,31 @@ local function open_log(tag, view, id)
   return nil
 end
 
-local function add_view(fields, view)
-  for _, name in ipairs({'count', 'log', 'start', 'seg', 'from', 'size'}) do
-    fields[#fields + 1] = view.kind .. '.' .. name
-    fields[#fields + 1] = view[name]
-  end
-end
-
 -- The claim: the header as it is after the append, and the key. Only entries are to follow.
-local function claim(run, messages, events)
+local function claim(values, messages, events)
   local fields = {'updated', ARGV[2], 'imported', ''}
-  if messages then add_view(fields, messages) end
-  if events then add_view(fields, events) end
+  local function add(view)
+    local kind, next = view.kind, #fields
+    fields[next + 1], fields[next + 2] = kind .. '.count', view.count
+    fields[next + 3], fields[next + 4] = kind .. '.size', view.size
+    if view.is_new then
+      fields[next + 5], fields[next + 6] = kind .. '.log', view.log
+      fields[next + 7], fields[next + 8] = kind .. '.start', view.start
+      fields[next + 9], fields[next + 10] = kind .. '.seg', view.seg
+      fields[next + 11], fields[next + 12] = kind .. '.from', view.from
+    end
+  end
+  if messages then add(messages) end
+  if events then add(events) end
   local counts = {
-    tostring(messages and messages.count or run['m.count']),
-    tostring(events and events.count or run['e.count'])
+    messages and tostring(messages.count) or values[3],
+    events and tostring(events.count) or values[10]
   }
   if ARGV[6] == '' then
     redis.call('HSET', KEYS[1], unpack(fields))
     return counts
   end
-  local seen = tonumber(run['keys'] or '0')
+  local seen = tonumber(values[2] or 0)
   fields[#fields + 1] = 'keys'
   fields[#fields + 1] = seen + 1
   redis.call('HSET', KEYS[1], unpack(fields))

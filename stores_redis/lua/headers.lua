@@ -14,11 +14,11 @@ end
 
 local function run_key(tag, id) return tag .. 'run:' .. encoded(id) end
 
--- A header as a map, empty where there is no run.
+-- A header as a map, empty where there is no run, and as a list of fields and values.
 local function header_of(key)
   local run, flat = {}, redis.call('HGETALL', key)
   for index = 1, #flat, 2 do run[flat[index]] = flat[index + 1] end
-  return run
+  return run, flat
 end
 
 -- The indexes that list a run of this parent with these labels (a map of ":key" to name and value).

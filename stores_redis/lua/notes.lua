@@ -4,16 +4,19 @@
 --       10.. vectors and vector set of each generation in ARGV 1, in that order
 -- ARGV  1 the generations that the caller knows of, a space between them  2 the namespace
 --
--- A record is a line of numbers, then the note's texts unless they are in `bodies`:
---   version created arrival updated serial metadata-bytes bytes field-in-bodies
+-- A record is a line of numbers, then the note's texts unless they are apart:
+--   version created arrival updated serial metadata-bytes bytes id
 -- `created` has 18 digits and `arrival` 16, so that they sort as text; together they are the place.
+-- `id` is of this version of the note alone: texts that are apart are in `bodies` under it, and in
+-- each generation its vector. So both can be sent before the step that makes them count.
+--
 -- Each change of a note takes the next serial of its namespace. Whoever follows a namespace asks
 -- `changes` and `gone` what is newer than the serial that it has seen.
 
 local memory, namespaces, staged, notes, order, changes, gone, state, bodies = unpack(KEYS, 1, 9)
 local namespace = ARGV[2]
 local RECORD = '^(%d+) (%d+) (%d+) %d+ %d+ %d+ %d+ (%S+)\n'
-local GONE_KEPT = 1000
+local GONE_KEPT, UNPACKED = 1000, 1000
 
 local vectors, indexes, passed = {}, {}, 10
 for generation in string.gmatch(ARGV[1], '%S+') do
@@ -38,13 +41,19 @@ end
 
 local function text(number) return string.format('%.0f', number) end
 
+-- Vectors are counted by namespace and by bucket, since those that were sent before do not count.
 local function count_vectors(generation, by)
-  if by ~= 0 then redis.call('HINCRBY', memory, 'vectors:' .. generation, by) end
+  if by == 0 then return end
+  redis.call('HINCRBY', state, 'vectors:' .. generation, by)
+  redis.call('HINCRBY', memory, 'vectors:' .. generation, by)
 end
 
-local function drop_vectors(keys)
+-- Free what versions of notes that are over had apart, at most 1,000 of them.
+local function release(ids)
+  if #ids == 0 then return end
+  redis.call('HDEL', bodies, unpack(ids))
   for generation, key in pairs(vectors) do
-    count_vectors(generation, -redis.call('HDEL', key, unpack(keys)))
+    count_vectors(generation, -redis.call('HDEL', key, unpack(ids)))
   end
 end
 
@@ -56,6 +65,10 @@ end
 
 -- Remove all that a namespace has; its notes are counted out already.
 local function close_namespace()
+  for generation in pairs(vectors) do
+    local count = tonumber(redis.call('HGET', state, 'vectors:' .. generation) or '0')
+    count_vectors(generation, -count)
+  end
   redis.call('ZREM', namespaces, namespace)
   redis.call('UNLINK', notes, order, changes, gone, state, bodies)
   for generation, key in pairs(vectors) do redis.call('UNLINK', key, indexes[generation]) end
@@ -64,23 +77,25 @@ end
 -- Take notes away, at most 1,000; how many there were. No note starts at a version that one had.
 local function forget(keys)
   local serial = tonumber(redis.call('HGET', state, 'serial') or '0')
-  local found, highest = {}, 0
-  for _, key in ipairs(keys) do
-    local record = redis.call('HGET', notes, key)
+  local found, places, ids, removed, highest = {}, {}, {}, {}, 0
+  for at, record in ipairs(redis.call('HMGET', notes, unpack(keys))) do
     if record then
-      local version, created, arrival, field = string.match(record, RECORD)
-      redis.call('HDEL', notes, key)
-      redis.call('ZREM', order, created .. arrival .. key)
-      redis.call('ZREM', changes, key)
+      local version, created, arrival, id = string.match(record, RECORD)
       serial = serial + 1
-      redis.call('ZADD', gone, text(serial), key)
-      if field ~= '-' then redis.call('HDEL', bodies, field) end
+      found[#found + 1] = keys[at]
+      places[#places + 1] = created .. arrival .. keys[at]
+      ids[#ids + 1] = id
+      removed[#removed + 1] = text(serial)
+      removed[#removed + 1] = keys[at]
       highest = math.max(highest, tonumber(version))
-      found[#found + 1] = key
     end
   end
   if #found == 0 then return 0 end
-  drop_vectors(found)
+  redis.call('HDEL', notes, unpack(found))
+  redis.call('ZREM', order, unpack(places))
+  redis.call('ZREM', changes, unpack(found))
+  redis.call('ZADD', gone, unpack(removed))
+  release(ids)
   raise_floor(highest)
   redis.call('HINCRBY', memory, 'notes', -#found)
   if redis.call('HLEN', notes) == 0 then

@@ -12,7 +12,6 @@ if is_outdated() then return {'again', generations} end
 local count = redis.call('HLEN', notes)
 if count > 0 then
   local top = tonumber(redis.call('HGET', state, 'top') or '0')
-  for generation, key in pairs(vectors) do count_vectors(generation, -redis.call('HLEN', key)) end
   redis.call('HINCRBY', memory, 'notes', -count)
   close_namespace()
   raise_floor(top)

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 memory  2 notes  3 changes  4 state  5 vectors of the generation
 -- ARGV  1 the generation  2 its embedder  3 the generations that the caller knows of
---       4.. for each note: key, version, vector
+--       4.. for each note: key, id, vector
 -- Reply "ok" and how many were kept; or "again" and the generations
 --
 -- EMB-5: a vector belongs to one version of a note. A generation that is not in use is filled
@@ -24,12 +24,10 @@ end
 local is_active = string.match(generations, '^%S+') == generation
 local serial, kept, added = tonumber(redis.call('HGET', state, 'serial') or '0'), 0, 0
 for index = 4, #ARGV, 3 do
-  local key, version, vector = unpack(ARGV, index, index + 2)
+  local key, id, vector = unpack(ARGV, index, index + 2)
   local record = redis.call('HGET', notes, key)
-  local number, created, arrival
-  if record then number, created, arrival = string.match(record, '^(%d+) (%d+) (%d+) ') end
-  if number == version then
-    added = added + redis.call('HSET', vectors, key, created .. arrival .. vector)
+  if record and string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ %d+ (%S+)\n') == id then
+    added = added + redis.call('HSET', vectors, id, vector)
     kept = kept + 1
     if is_active then
       serial = serial + 1
@@ -37,6 +35,9 @@ for index = 4, #ARGV, 3 do
     end
   end
 end
-if added > 0 then redis.call('HINCRBY', memory, 'vectors:' .. generation, added) end
+if added > 0 then
+  redis.call('HINCRBY', state, 'vectors:' .. generation, added)
+  redis.call('HINCRBY', memory, 'vectors:' .. generation, added)
+end
 if is_active and kept > 0 then redis.call('HSET', state, 'serial', string.format('%.0f', serial)) end
 return {'ok', tostring(kept)}

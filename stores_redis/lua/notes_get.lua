@@ -2,7 +2,7 @@
 -- flags: no-writes
 --
 -- KEYS  1 notes  2 bodies
--- ARGV  1 most bytes of bodies  2.. keys, at most 1,000
+-- ARGV  1 most bytes of texts that are apart  2.. keys, at most 1,000
 -- Reply record, or "", and the texts if they are apart and fit, or "", of each
 --
 -- A note is seen whole, as one version of it.
@@ -12,9 +12,9 @@ local budget, reply = tonumber(ARGV[1]), {}
 for index = 2, #ARGV do
   local record = redis.call('HGET', notes, ARGV[index]) or ''
   local texts = ''
-  local size, field = string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%S+)\n')
-  if field and field ~= '-' and tonumber(size) <= budget then
-    texts = redis.call('HGET', bodies, field)
+  local size, id, rest = string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%S+)\n()')
+  if id and rest > #record and tonumber(size) <= budget then
+    texts = redis.call('HGET', bodies, id) or ''
     budget = budget - #texts
   end
   reply[#reply + 1] = record

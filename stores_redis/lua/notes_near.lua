@@ -6,7 +6,8 @@
 -- ARGV  1 the generation  2 the query's vector  3 how many to propose  4 how many to keep at hand
 --       while searching  5 a filter, or ""  6 most that it may not know
 -- Reply "ok", the generations, the embedder in use or "", the serial of this instant, how many notes
---       and how many vectors there are, then key and stored vector ("" where there is none) of each;
+--       and how many vectors there are, then key, first line of the record and vector of each, ""
+--       where there is none;
 --       or "none" where there is no set; or "behind"
 --
 -- EMB-3: the caller scores and filters what is proposed by the stored vectors.
@@ -14,7 +15,8 @@
 local memory, state, changes, notes, vectors, index = unpack(KEYS)
 local generation, query, count, breadth, filter, most = unpack(ARGV)
 if redis.call('EXISTS', index) == 0 then return {'none'} end
-local found = redis.call('HMGET', state, 'serial', 'indexed:' .. generation)
+local found =
+  redis.call('HMGET', state, 'serial', 'indexed:' .. generation, 'vectors:' .. generation)
 local new = redis.call(
   'ZRANGEBYSCORE', changes, '(' .. (found[2] or '0'), '+inf', 'LIMIT', 0, most + 1
 )
@@ -32,7 +34,7 @@ local generations = redis.call('HGET', memory, 'generations') or ''
 local active = string.match(generations, '^%S+')
 local reply = {
   'ok', generations, active and redis.call('HGET', memory, 'embedder:' .. active) or '',
-  found[1] or '0', tostring(redis.call('HLEN', notes)), tostring(redis.call('HLEN', vectors)),
+  found[1] or '0', tostring(redis.call('HLEN', notes)), found[3] or '0',
 }
 local seen = {}
 for _, keys in ipairs({new, proposed}) do
@@ -40,7 +42,10 @@ for _, keys in ipairs({new, proposed}) do
     if not seen[key] then
       seen[key] = true
       reply[#reply + 1] = key
-      reply[#reply + 1] = redis.call('HGET', vectors, key) or ''
+      local line = string.match(redis.call('HGET', notes, key) or '', '^[^\n]*\n') or ''
+      local id = string.match(line, '(%S+)\n$')
+      reply[#reply + 1] = line
+      reply[#reply + 1] = id and redis.call('HGET', vectors, id) or ''
     end
   end
 end

@@ -15,14 +15,14 @@ local reply, total = {''}, 0
 for index, member in ipairs(members) do
   local key = string.sub(member, 35)
   local record = redis.call('HGET', notes, key)
-  local size = #key + tonumber(string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) '))
-  total = total + size
+  local size, id = string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%S+)\n')
+  total = total + #key + tonumber(size)
   if index > most or (index > 1 and total > budget) then
     reply[1] = 'more'
     break
   end
   reply[#reply + 1] = key
   reply[#reply + 1] = record
-  reply[#reply + 1] = vectors and redis.call('HGET', vectors, key) or ''
+  reply[#reply + 1] = vectors and redis.call('HGET', vectors, id) or ''
 end
 return reply

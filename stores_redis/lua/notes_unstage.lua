@@ -1,10 +1,13 @@
--- Free a text that was sent for a note and that no note came to refer to.
+-- Free what was sent for notes that no put came to refer to.
 -- flags: allow-oom
 --
--- KEYS  1 staged  2 bodies of the namespace
--- ARGV  1 its entry in staged  2 its field in bodies
--- Reply "1" if it was freed, else "0"
+-- KEYS  1 staged  2 bodies of the namespace  3.. vectors of the generations in it
+-- ARGV  1 its entry in staged  2.. ids, at most 1,000
+-- Reply how many it freed
+--
+-- A put takes its entry out in the step that refers to the ids, so whose entry is there has none.
 
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return {'0'} end
-redis.call('HDEL', KEYS[2], ARGV[2])
-return {'1'}
+if redis.call('ZSCORE', KEYS[1], ARGV[1]) == false then return {'0'} end
+local freed = 0
+for index = 2, #KEYS do freed = freed + redis.call('HDEL', KEYS[index], unpack(ARGV, 2)) end
+return {tostring(freed)}

@@ -1,29 +1,34 @@
 -- Take into a namespace's vector set what changed since it was brought up to date, a piece at a
 -- time.
 --
--- KEYS  1 state  2 changes  3 gone  4 vectors  5 the vector set
+-- KEYS  1 state  2 changes  3 gone  4 notes  5 vectors  6 the vector set
 -- ARGV  1 the generation  2 bytes of a vector  3 most vectors of a piece
---       4 "begin" to make the set where there is none, or ""
+--       4 "begin" to make the set where there is none, "on" for a further piece of that, or ""
 --       5.. keys that the set proposed though no note has them
 -- Reply "more" or "", and how many vectors were taken in
 --
 -- EMB-4: whatever changed up to the serial `indexed` is in the set as it is stored. The set only
 -- proposes, so one that holds too much, or an old vector, makes no answer wrong.
 
-local state, changes, gone, vectors, index = unpack(KEYS)
+local state, changes, gone, notes, vectors, index = unpack(KEYS)
 local generation, size, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local PLACE = 34
+
+local function vector_of(key)
+  local record = redis.call('HGET', notes, key)
+  local id = record and string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ %d+ (%S+)\n')
+  return id and redis.call('HGET', vectors, id)
+end
 
 local found = redis.call('HMGET', state, 'epoch', 'indexed:' .. generation, 'cleaned:' .. generation)
 if not found[1] then return {'', '0'} end
 local indexed, cleaned = found[2] or '0', found[3] or '0'
 if redis.call('EXISTS', index) == 0 then
   if ARGV[4] == '' then return {'', '0'} end
-  indexed, cleaned = '0', '0'
+  if ARGV[4] == 'begin' then indexed, cleaned = '0', '0' end
 end
 
 for at = 5, #ARGV do
-  if redis.call('HEXISTS', vectors, ARGV[at]) == 0 then redis.call('VREM', index, ARGV[at]) end
+  if not vector_of(ARGV[at]) then redis.call('VREM', index, ARGV[at]) end
 end
 local removed =
   redis.call('ZRANGEBYSCORE', gone, '(' .. cleaned, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
@@ -36,17 +41,17 @@ local changed =
 local taken = 0
 for at = 1, #changed, 2 do
   local key = changed[at]
-  local data = redis.call('HGET', vectors, key)
+  local data = vector_of(key)
   if data then
     local digests = {}
-    for from = PLACE + size + 1, #data, 16 do
+    for from = size + 1, #data, 16 do
       local hex = string.gsub(string.sub(data, from, from + 15), '.', function(one)
         return string.format('%02x', string.byte(one))
       end)
       digests[#digests + 1] = '"' .. hex .. '"'
     end
     redis.call(
-      'VADD', index, 'FP32', string.sub(data, PLACE + 1, PLACE + size), key, 'Q8',
+      'VADD', index, 'FP32', string.sub(data, 1, size), key, 'Q8',
       'SETATTR', '{"where":[' .. table.concat(digests, ',') .. ']}'
     )
     taken = taken + 1

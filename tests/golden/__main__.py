@@ -1,8 +1,8 @@
 """Makes the golden files of one revision in a folder, with the code at hand.
 
-`python -m tests.golden sqlite FOLDER NUMBER`, the same with `files`, or `python -m tests.postgres_server -- python -m
-tests.golden {url} FOLDER NUMBER`. Postgres is made by the chain up to that revision, which the code
-must still be able to work on.
+`python -m tests.golden sqlite FOLDER NUMBER`, the same with `files`, or `python -m
+tests.postgres_server -- python -m tests.golden {url} FOLDER NUMBER`. Postgres is made by the chain
+up to that revision, which the code must still be able to work on.
 """
 
 import asyncio
