@@ -5,13 +5,21 @@ import secrets
 from typing import Any
 
 from conformance_tests.broken.defect import BrokenRuns, changed, defect
-from stores_core.moving import ExportRunsRequest, ImportRunRequest, RunRecord
+from stores_core.moving import (
+    ExportEntriesRequest,
+    ExportRunsRequest,
+    ImportEntriesRequest,
+    ImportRunRequest,
+    LogRange,
+    RunRecord,
+)
 from stores_core.runs import (
     CreateRunRequest,
     DeleteRunRequest,
     ForkRunRequest,
     ForkRunResponse,
     GetRunRequest,
+    LoadRunRequest,
     RunInfo,
 )
 
@@ -327,6 +335,36 @@ class ForkTakesTheLogsAtTwoInstants(ForksAsDrafts):
             return draft
         source = await self.record_of(request.run_id)
         return changed(with_info(draft, event_count=source.info.event_count), events=source.events)
+
+
+# What a fork costs
+
+
+@defect("RUN-F12", caught_by="test_costs.py::test_a_fork_of_a_long_run_looks_at_no_more_entries")
+class ForkReadsWhatItTakes(BrokenRuns):
+    """A fork reads the whole source first."""
+
+    async def fork_run(self, request: ForkRunRequest) -> ForkRunResponse:
+        await self.good.load_run(LoadRunRequest(run_id=request.run_id))
+        return await self.good.fork_run(request)
+
+
+@defect(
+    "RUN-F12",
+    caught_by="test_costs.py::test_a_fork_of_a_long_run_adds_no_more_bytes_than_that_of_a_short_one",
+)
+class ForkCopiesWhatItTakes(ForksAsDrafts):
+    """A fork copies its messages into a log of its own."""
+
+    async def spoiled(self, request: ForkRunRequest, draft: RunRecord) -> RunRecord:
+        log, moving = secrets.token_hex(16), self.stores.moving
+        length = 0
+        for part in draft.messages:
+            read = changed(ExportEntriesRequest(log=part.log), limit=part.length)
+            entries = (await moving.export_entries(read)).entries
+            copy = ImportEntriesRequest(log=log, start=length, entries=entries)
+            length = (await moving.import_entries(changed(copy, at=request.at))).length
+        return changed(draft, messages=(LogRange(log=log, length=length),) if length else ())
 
 
 # What parent and fork owe each other
