@@ -73,7 +73,15 @@ class CorruptRecordError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """The stored format and the code differ; the message names both and the command to run."""
+    """The stored format and the code differ; the message names both and the command to run.
+
+    ``state`` is what the storage is to this code, where the backend tells: "behind", "ahead",
+    "absent" or "foreign" (``CheckResponse.schema_state``).
+    """
+
+    def __init__(self, message: str = "", *, state: str = "") -> None:
+        super().__init__(message)
+        self.state = state
 
 
 class EmbeddingMismatchError(StoreError):

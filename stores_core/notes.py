@@ -22,8 +22,15 @@ class Note:
     metadata: bytes
     folded_key: str
     folded_value: str
-    digests: frozenset[str]
     place: Place
+    _digests: frozenset[str] | None = None
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """What `where` can ask for; found when it is asked first, since most are never asked."""
+        if self._digests is None:
+            self._digests = filter_digests(decode_json(self.metadata))
+        return self._digests
 
     @property
     def size(self) -> int:
@@ -67,7 +74,6 @@ class Namespace:
             metadata=encode_json(metadata),
             folded_key=stored.key.casefold(),
             folded_value=stored.value.casefold(),
-            digests=filter_digests(metadata),
             place=place,
         )
 

@@ -27,16 +27,18 @@ from stores_core.embedding import NoteEmbedder
 from stores_core.errors import InvalidRequestError
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
-from stores_core.revisions import state_at
 from stores_files.failures import nothing_applied, perhaps_applied
 from stores_files.note_verifying import verify_notes
 from stores_files.reembedding import reembed
+from stores_files.result_verifying import verify_results
 from stores_files.runs import FileRunStore
 from stores_files.storage import Tenant
 from stores_files.sweeping import sweep
 from stores_files.tenants import count_bytes, erase, list_tenants
 from stores_files.verifying import Findings, verify_runs
 from stores_files.versions import ADVICE, CODE, plan
+
+_MEMORY = {"tmpfs", "ramfs"}
 
 
 class FileAdmin:
@@ -58,21 +60,36 @@ class FileAdmin:
         self._retention = retention
 
     async def check(self, request: CheckRequest) -> CheckResponse:
-        found = self._storage.revision
-        lost = "a crash of the machine can lose what was acknowledged; open with durability=disk"
+        found, kind = self._storage.marker, self._storage.file_system
+        warnings: list[str] = []
+        if self._durability is not Durability.DISK:
+            warnings.append(
+                "a crash of the machine can lose what was acknowledged; "
+                'open with durability="disk" to have it survive'
+            )
+        if kind in _MEMORY:
+            warnings.append(f"the folder is on {kind}, which is memory: it ends with the machine")
+        mode = await self._storage.run(self._mode)
+        if mode & 0o077:
+            warnings.append(f"the folder is open to other users (mode {mode:04o}); chmod 700 it")
         return CheckResponse(
-            versions={"format": f"{found} (code: {CODE})", "system": sys.platform},
-            schema_state=state_at(found, CODE),
+            versions={"format": f"{found.revision} (code: {CODE})", "system": sys.platform},
+            schema_state=found.state,
             durability=self._durability,
-            warnings=() if self._durability is Durability.DISK else (lost,),
+            settings={"file_system": kind} if kind else {},
+            warnings=warnings,
         )
+
+    def _mode(self) -> int:
+        with nothing_applied():
+            return self._storage.disk.mode(self._storage.root)
 
     async def measure(self, request: MeasureRequest) -> MeasureResponse:
         size = await self._tenant.read(count_bytes, 0)
         return MeasureResponse(bytes=size, entries_read=self._runs.entries_read)
 
     async def plan_migration(self, request: PlanMigrationRequest) -> PlanMigrationResponse:
-        steps = plan(self._storage.revision, request.target)
+        steps = plan(self._storage.marker, request.target)
         return PlanMigrationResponse(
             steps=[step.sentence for step in steps], advice=ADVICE if steps else ()
         )
@@ -98,6 +115,7 @@ class FileAdmin:
             with nothing_applied():
                 verify_runs(self._tenant, findings)
                 verify_notes(self._tenant, findings)
+                verify_results(self._tenant, findings)
             return findings
 
         found = await self._storage.run(work)

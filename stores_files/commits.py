@@ -119,7 +119,10 @@ def parsed(log: str, line: bytes, offset: int, *, anywhere: bool = False) -> Com
     first_message, messages, first_event, events, *before = counts
     if not anywhere and not (0 < group <= begin <= offset and max(before) < begin):
         return None
-    key, digest = found.groups()[11:13]
+    try:
+        key, digest = ("" if text is None else decode_json(text) for text in found.groups()[11:13])
+    except ValueError:  # damaged within
+        return None
     return Commit(
         offset=offset,
         end=offset + len(line),
@@ -129,8 +132,8 @@ def parsed(log: str, line: bytes, offset: int, *, anywhere: bool = False) -> Com
         messages=(first_message, messages),
         events=(first_event, events),
         before=(before[0], before[1], before[2]),
-        key="" if key is None else decode_json(key),
-        digest="" if digest is None else decode_json(digest),
+        key=key,
+        digest=digest,
     )
 
 

@@ -105,7 +105,7 @@ def from_json(fields: Any) -> Header:
             ],
             ranges=(_ranges(fields.get("messages", [])), _ranges(fields.get("events", []))),
         )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise CorruptRecordError("a run.json does not say what it should; `verify` names it") from (
             error
         )

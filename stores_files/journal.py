@@ -41,6 +41,9 @@ _USUAL = 512
 _MANY = 1_000
 """Entries of a read beyond which all commits are looked up in one pass."""
 
+_REMEMBERED = 4_096
+"""So many commits of a journal are kept in memory."""
+
 _NEAR = 32
 """So many commits are followed one by one before a search begins."""
 
@@ -64,7 +67,7 @@ class Journal:
         self.torn = 0
         self._size = 0
         self._known: dict[int, Commit] = {}
-        self._learnt = self._damaged = False
+        self._damaged = False
         self._settled = 0
 
     @classmethod
@@ -140,7 +143,7 @@ class Journal:
                 continue
             if any(commit.first(kind) != self.length(kind) for kind in (MESSAGES, EVENTS)):
                 raise _corrupt(f"the batch at byte {commit.begin} has other positions")
-            self.last = self._known[commit.offset] = commit
+            self.last = commit
         self.torn = size - self.end
 
     def _commit_at_end(self, size: int) -> Commit | None:
@@ -189,7 +192,7 @@ class Journal:
         if sync:
             self._settled = begin
         for commit in commits:
-            self._known[commit.offset] = commit
+            self._remember(commit)
         return commits
 
     def _write(self, data: bytes, offset: int, *, sync: bool) -> None:
@@ -248,9 +251,12 @@ class Journal:
 
         Raises CorruptRecordError for a batch that does not fit its sum.
         """
-        entries: list[bytes] = []
+        return [entry for page in self.pages(kind, begin, stop) for entry in page]
+
+    def pages(self, kind: int, begin: int, stop: int) -> Iterator[list[bytes]]:
+        """The same, some batches at a time."""
         for commits in _neighbours(self._covering(kind, begin, stop)):
-            start = commits[0].begin
+            start, entries = commits[0].begin, list[bytes]()
             data = self._disk.read(self._file, start, commits[-1].end - start)
             for commit in commits:
                 lines = self._entries(commit, data[commit.begin - start : commit.end - start])
@@ -258,7 +264,7 @@ class Journal:
                 first = commit.first(kind)
                 low, high = max(begin - first, 0), min(stop - first, commit.number(kind))
                 entries += lines[skipped + low : skipped + high]
-        return entries
+            yield entries
 
     def _entries(self, commit: Commit, data: bytes) -> list[bytes]:
         size = commit.offset - commit.begin
@@ -273,12 +279,15 @@ class Journal:
         """The commits with entries of a kind between these positions, oldest first."""
         if begin >= stop:
             return []
-        if stop - begin > _MANY and not self._learnt:
-            # One pass over the file is quicker than following each commit to the one before it.
-            for _ in self._commits_from(self._head, self.end):
-                pass
-            self._learnt = True
         found: list[Commit] = []
+        if stop - begin > _MANY:
+            # One pass over the file is quicker than following each commit to the one before it.
+            for commit, _ in self._scan(self.commit_of(kind, begin).begin, self.end, checked=False):
+                if commit.number(kind):
+                    found.append(commit)
+                if commit.length(kind) >= stop:
+                    break
+            return found
         for commit in self.chain(kind, self.commit_of(kind, stop - 1)):
             found.append(commit)
             if commit.first(kind) <= begin:
@@ -315,7 +324,7 @@ class Journal:
             data = self._disk.read(self._file, offset, LONGEST)
             skipped = data.find(b"\n") + 1
         for commit, _ in self._scan(offset + skipped, end, checked=False):
-            self._known[commit.offset] = commit
+            self._remember(commit)
             yield commit
 
     def chain(self, kind: int, newest: Commit | None = None) -> Iterator[Commit]:
@@ -348,8 +357,13 @@ class Journal:
             commit = parsed(self.id, line[: line.find(b"\n") + 1], offset)
             if commit is None:
                 raise _corrupt(f"at byte {offset} should stand a commit")
-            self._known[offset] = commit
+            self._remember(commit)
         return commit
+
+    def _remember(self, commit: Commit) -> None:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[commit.offset] = commit
 
 
 def _named(data: bytes) -> str:

@@ -10,8 +10,8 @@ from datetime import datetime
 from stores_core.errors import CorruptRecordError
 from stores_core.moving import STAGED_FOR
 from stores_core.values import micros
-from stores_files.commits import EVENTS, MESSAGES
-from stores_files.journal import Journal
+from stores_files.commits import EVENTS, MESSAGES, Commit
+from stores_files.journal import Journal, heading
 from stores_files.layout import (
     CONTENTS,
     ENDING,
@@ -25,9 +25,10 @@ from stores_files.layout import (
     TRASH,
 )
 from stores_files.logs import free_file
+from stores_files.names import id_of
 from stores_files.places import NEW, Place, read_json, remove_folder
 from stores_files.result_folders import entered
-from stores_files.run_folders import run_in
+from stores_files.run_folders import run_in, shared_name
 from stores_files.storage import Storage, Tenant
 
 BUILT_FOR = 3600.0
@@ -90,24 +91,49 @@ def _unused_contents(place: Place) -> int:
 
 
 def _stale_imports(place: Place, now: datetime) -> int:
-    """Logs that an import brought and that no run ever came to read."""
+    """Journals that an import or a copy brought and that no run ever came to read."""
     disk, entries, horizon = place.disk, 0, micros(now - STAGED_FOR)
     for name in disk.names(place[LOGS]):
         if not name.endswith(ENDING):
             continue
-        with contextlib.suppress(FileNotFoundError, CorruptRecordError):
-            with disk.opened(disk.open_file(place[LOGS], name)) as file:
-                if disk.links(file) > 1:
-                    continue
-            journal = Journal.open(disk, place[LOGS], name)
-            try:
-                last = journal.last
-            finally:
-                journal.close()
+        with contextlib.suppress(FileNotFoundError):
+            if disk.links_of(place[LOGS], name) > 1:
+                continue
+            last = _last_of(place, name)
             if last is not None and last.at < horizon:
                 disk.unlink(place[LOGS], name)
                 entries += last.length(MESSAGES) + last.length(EVENTS)
+                continue
+            is_old = disk.age(place[LOGS], name) > STAGED_FOR.total_seconds()
+            if last is None and is_old and is_ours(place, name):
+                disk.unlink(place[LOGS], name)
     return entries
+
+
+def is_ours(place: Place, name: str) -> bool:
+    """Whether a file among the logs begins as a journal of its name, as far as it was written."""
+    id = id_of(name.removesuffix(ENDING))
+    if id is None:  # a name that does not tell the id whole
+        try:
+            return shared_name(Journal.id_of(place.disk, place[LOGS], name)) == name
+        except CorruptRecordError:
+            return False
+    wanted = heading(id)
+    with place.disk.opened(place.disk.open_file(place[LOGS], name)) as file:
+        found = place.disk.read(file, 0, len(wanted))
+    return all(byte in (0, right) for byte, right in zip(found, wanted, strict=False))
+
+
+def _last_of(place: Place, name: str) -> Commit | None:
+    """The last batch of a journal; None where it has none that is whole."""
+    try:
+        journal = Journal.open(place.disk, place[LOGS], name)
+    except CorruptRecordError:
+        return None
+    try:
+        return journal.last
+    finally:
+        journal.close()
 
 
 def _strays_of_runs(place: Place, tenant: Tenant) -> int:

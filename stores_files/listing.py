@@ -63,11 +63,19 @@ class Listing:
         self._disk, self._name, self._lock_timeout = disk, name, lock_timeout
         self._lock = threading.Lock()
         self._is_settled = self._is_spent = False
-        self._forget(None)
+        self._file: int | None = None
+        self._forget()
 
-    def _forget(self, identity: tuple[int, int, int] | None) -> None:
-        self._identity = identity
-        self._read_to = self._lines = self.damaged = 0
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._file is not None:
+            self._disk.close(self._file)
+        self._file = None
+        self._read_to = self._lines = 0
         self._catalog = Catalog()
         self._sizes: dict[str, int] = {}
         self._size = 0
@@ -175,30 +183,28 @@ class Listing:
         return count, size, None if key is None else _entry(key)
 
     def _refresh(self, folder: int) -> None:
-        try:
-            file = self._disk.open_file(folder, self._name)
-        except FileNotFoundError:
-            self._forget(None)
+        disk, found = self._disk, self._disk.identity_of(folder, self._name)
+        if found is None:
+            self._forget()
             return
-        with self._disk.opened(file):
-            identity = self._disk.identity(file)
-            if identity != self._identity:
-                self._forget(identity)
-            while True:
-                data = self._disk.read(file, self._read_to, _READ)
-                end = data.rfind(b"\n") + 1
-                if not end:
-                    return
-                for line in data[:end].splitlines():
-                    self._take(line)
-                self._read_to += end
+        if self._file is None or disk.identity(self._file)[:2] != found[:2]:
+            self._forget()
+            # Held open, so that no other file can get its number and be taken for it.
+            self._file = disk.open_file(folder, self._name)
+        while True:
+            data = disk.read(self._file, self._read_to, _READ)
+            end = data.rfind(b"\n") + 1
+            if not end:
+                return
+            for line in data[:end].splitlines():
+                self._take(line)
+            self._read_to += end
 
     def _take(self, line: bytes) -> None:
         self._lines += 1
-        try:
+        # Of what a damaged line cost its place here, `verify` tells.
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
             self._take_fields(decode_json(line))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            self.damaged += 1  # `verify` tells it, and which runs are not listed
 
     def _take_fields(self, fields: Any) -> None:
         if "gone" in fields:

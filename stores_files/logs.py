@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 
 from stores_core.errors import StoreError
 from stores_core.ranges import MAX_RANGES, join
+from stores_core.values import micros, system_clock
 from stores_files.commits import EVENTS, MESSAGES, Batch, Commit
 from stores_files.failures import perhaps_applied
 from stores_files.headers import Header, Range, as_json
@@ -22,9 +23,6 @@ from stores_files.run_folders import RunFolder, log_of, shared_name
 
 LOOSE = ".loose"
 """What the name of such a mark ends in."""
-
-COPIED = 1_000
-"""So many entries are copied at a time."""
 
 
 def new_id() -> str:
@@ -201,9 +199,9 @@ def fresh(place: Place) -> Journal:
 
 
 def _copy(source: Journal, journal: Journal, kind: int, count: int) -> None:
-    for start in range(0, count, COPIED):
-        texts = source.read(kind, start, min(count, start + COPIED))
-        batch = Batch(texts, [], 0) if kind == MESSAGES else Batch([], texts, 0)
+    at = micros(system_clock())
+    for texts in source.pages(kind, 0, count):
+        batch = Batch(texts, [], at) if kind == MESSAGES else Batch([], texts, at)
         journal.append([batch], sync=False)
 
 

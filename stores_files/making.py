@@ -79,12 +79,34 @@ def _share(place: Place, source: RunFolder | None, parts: Sequence[Range], folde
 
 def forked(place: Place, tenant: Tenant, request: ForkRunRequest) -> ForkRunResponse:
     """Fork a run, and say what stands at the new id then."""
-    alone = copy_all = found = False
+    while True:
+        found, made = _made(place, tenant, request)
+        if made is not None:
+            return ForkRunResponse(
+                run_id=made.id,
+                found=True,
+                created=True,
+                parent_id=made.parent,
+                fork_point=made.fork_point,
+            )
+        with tenant.folders.entered(place, request.new_run_id) as standing:
+            if found and standing is None:
+                continue  # what stood in the way was deleted meanwhile
+            return ForkRunResponse(
+                run_id=request.new_run_id,
+                found=found,
+                parent_id=standing.header.parent if standing else "",
+                fork_point=standing.header.fork_point if standing else 0,
+            )
+
+
+def _made(place: Place, tenant: Tenant, request: ForkRunRequest) -> tuple[bool, Header | None]:
+    """Whether the source was found, and the fork, unless its id was taken."""
+    alone = copy_all = False
     while True:
         with tenant.folders.entered(place, request.run_id, alone=alone) as source:
-            found = source is not None
             if source is None:
-                break
+                return False, None
             if alone:
                 if source.own is not None and source.own.is_spent:
                     seal(place, source)
@@ -99,29 +121,13 @@ def forked(place: Place, tenant: Tenant, request: ForkRunRequest) -> ForkRunResp
                 alone = True  # ranges are joined first, for which nobody may be reading
                 continue
             try:
-                if not claim(place, tenant, header, source):
-                    break
+                return True, header if claim(place, tenant, header, source) else None
             except TooManyNamesError as error:
                 if copy_all:
                     raise StoreUnavailableError(
                         "the disk allows no name more for a new file; nothing was applied"
                     ) from error
                 alone = copy_all = True
-                continue
-            return ForkRunResponse(
-                run_id=header.id,
-                found=True,
-                created=True,
-                parent_id=header.parent,
-                fork_point=header.fork_point,
-            )
-    with tenant.folders.entered(place, request.new_run_id) as standing:
-        return ForkRunResponse(
-            run_id=request.new_run_id,
-            found=found,
-            parent_id=standing.header.parent if standing else "",
-            fork_point=standing.header.fork_point if standing else 0,
-        )
 
 
 def _fork_of(source: RunFolder, request: ForkRunRequest) -> Header:

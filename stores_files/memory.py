@@ -207,9 +207,10 @@ class FileMemoryStore:
                     )
                 if lacking:
                     return lacking
-                among = [note.item.key for note in _matching(notes, request, None)]
-                table = notes.vectors.table(info)
-                scored = table.ranked(query, request.limit, among if request.where else None)
+                among = None
+                if request.where:
+                    among = [note.item.key for note in _matching(notes, request, None)]
+                scored = notes.vectors.table(info).ranked(query, request.limit, among)
                 ranked = [(notes.notes.notes[key], score) for key, score in scored]
             ranked.sort(key=lambda pair: (-pair[1], pair[0].place))
             best = ranked[: request.limit] if request.limit else ranked

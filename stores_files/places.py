@@ -2,7 +2,9 @@
 
 import contextlib
 import secrets
+from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 from stores_core.codec import decode_json, encode_json
 from stores_files.disk import Disk
@@ -10,6 +12,8 @@ from stores_files.failures import perhaps_applied
 
 NEW = ".new-"
 """What the names of things begin with that are not yet what they will be."""
+
+_SUM = b',"sum":"'
 
 
 class Place:
@@ -31,14 +35,18 @@ class Place:
             self.disk.close(folder)
 
 
-def write_new(disk: Disk, folder: int, name: str, value: Any) -> None:
-    """A new file of JSON, on the disk for certain (its name is not)."""
+def write_new(disk: Disk, folder: int, name: str, value: Mapping[str, Any]) -> None:
+    """A new file of one object as JSON, on the disk for certain (its name is not).
+
+    Its last field is the CRC-32 of the text before, so that damage is told.
+    """
     with disk.opened(disk.make_file(folder, name)) as file:
-        disk.write(file, 0, encode_json(value) + b"\n")
+        text = encode_json(value)[:-1]
+        disk.write(file, 0, b'%b,"sum":"%08x"}\n' % (text, crc32(text)))
         disk.sync(file)
 
 
-def replace(disk: Disk, folder: int, name: str, value: Any) -> None:
+def replace(disk: Disk, folder: int, name: str, value: Mapping[str, Any]) -> None:
     """A file of JSON in place of another, in one step that survives a crash.
 
     Raises OSError where nothing was applied, OutcomeUnknownError where nobody knows.
@@ -56,9 +64,17 @@ def replace(disk: Disk, folder: int, name: str, value: Any) -> None:
 
 
 def read_json(disk: Disk, folder: int, name: str) -> Any:
-    """A file of JSON. Raises FileNotFoundError, ValueError."""
+    """A file of JSON. Raises FileNotFoundError, ValueError where it is damaged."""
     with disk.opened(disk.open_file(folder, name)) as file:
-        return decode_json(disk.read(file, 0, disk.size(file)))
+        return read_json_of(disk, file)
+
+
+def read_json_of(disk: Disk, file: int) -> Any:
+    """The same of an open file. Raises ValueError."""
+    text, mark, end = disk.read(file, 0, disk.size(file)).rpartition(_SUM)
+    if not mark or end != b'%08x"}\n' % crc32(text):
+        raise ValueError("it does not fit its sum")
+    return decode_json(text + b"}")
 
 
 def remove_folder(disk: Disk, folder: int, name: str) -> int:

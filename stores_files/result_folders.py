@@ -45,6 +45,10 @@ class StoredResult:
     def names(self) -> tuple[str, str]:
         return f"{self.generation}-{TEXT}", f"{self.generation}-{REST}"
 
+    def line(self) -> bytes:
+        """The line of the listing."""
+        return line_of(self.ref, self.generation, self.created, self.labels, size=self.size)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "ref": self.ref,
@@ -74,7 +78,7 @@ class StoredResult:
                 text=str(fields["text"]),
                 rest=str(fields["rest"]),
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise CorruptRecordError(
                 "a result.json does not say what it should; `verify` names it"
             ) from error
@@ -153,8 +157,7 @@ def put(place: Place, tenant: Tenant, new: NewResult) -> StoredResult | None:
     together is replaced in one step, so a reader sees the old or the new.
     """
     stored = new.stored
-    line = line_of(stored.ref, stored.generation, stored.created, stored.labels, size=stored.size)
-    tenant.result_listing.add(place.folder, line)
+    tenant.result_listing.add(place.folder, stored.line())
     while True:
         with entered(place, tenant, stored.ref, alone=True) as found:
             if found is not None:

@@ -15,7 +15,7 @@ from stores_files.headers import Header, Range, from_json
 from stores_files.journal import Journal
 from stores_files.layout import ENDING, HEADER, JOURNAL, RUNS
 from stores_files.names import id_of, name_of
-from stores_files.places import Place, read_json
+from stores_files.places import Place, read_json, read_json_of
 
 _NO_RUN = RunInfo(id="-", created_at=EPOCH, updated_at=EPOCH)
 
@@ -47,7 +47,7 @@ class RunFolder:
         self.own: Journal | None = None
         self.is_unsettled = False
         """Whether the name of its own journal may not be on the disk."""
-        self._seen: tuple[int, int, int] | None = None
+        self._read_from: int | None = None
         self._keys: tuple[int, dict[str, KeyRecord]] = (-1, {})
 
     @property
@@ -57,22 +57,16 @@ class RunFolder:
     def close(self) -> None:
         if self.own is not None:
             self.own.close()
+        if self._read_from is not None:
+            self._disk.close(self._read_from)
 
     def refresh(self) -> None:
         """Look at what others have changed. Raises CorruptRecordError, OSError."""
         seen = self._disk.identity_of(self.folder, HEADER)
         if seen is None:
             raise CorruptRecordError("the folder of a run has no run.json; `verify` names it")
-        if seen != self._seen:
-            try:
-                self.header = from_json(read_json(self._disk, self.folder, HEADER))
-            except ValueError as error:
-                raise CorruptRecordError("a run.json is no JSON; `verify` names it") from error
-            if self.own is not None and self.own.id != self.header.journal:
-                self.own.close()
-                self.own = None
-            self._keys = (-1, {})
-            self._seen = seen
+        if self._read_from is None or seen[:2] != self._disk.identity(self._read_from)[:2]:
+            self._read_header()
         if self.own is not None:
             self.own.refresh()
         else:
@@ -82,6 +76,24 @@ class RunFolder:
                     self.own = own
                 else:  # set aside, and cut off before its name was taken away
                     own.close()
+
+    def _read_header(self) -> None:
+        file = self._disk.open_file(self.folder, HEADER)
+        try:
+            self.header = from_json(read_json_of(self._disk, file))
+        except BaseException as error:
+            self._disk.close(file)
+            if isinstance(error, ValueError):
+                raise CorruptRecordError("a run.json is damaged; `verify` names it") from error
+            raise
+        # Held open, so that no other file can get its number and be taken for it.
+        if self._read_from is not None:
+            self._disk.close(self._read_from)
+        self._read_from = file
+        self._keys = (-1, {})
+        if self.own is not None and self.own.id != self.header.journal:
+            self.own.close()
+            self.own = None
 
     def count(self, kind: int) -> int:
         """How many messages, or events, the run has."""

@@ -11,9 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from stores_core.disks import is_on_network
-from stores_core.errors import InvalidRequestError, StoreClosedError, StoreUnavailableError
-from stores_core.revisions import State, state_at
+from stores_core.disks import file_system_of, is_on_network
+from stores_core.errors import (
+    CorruptRecordError,
+    InvalidRequestError,
+    StoreClosedError,
+    StoreUnavailableError,
+)
+from stores_core.revisions import State
 from stores_core.sending import nothing_sent
 from stores_files.answers import Answers
 from stores_files.disk import Disk
@@ -38,8 +43,6 @@ from stores_files.note_folders import NoteFolder
 from stores_files.places import NEW, Place, remove_folder, write_new
 from stores_files.run_folders import RunFolder
 from stores_files.versions import (
-    CODE,
-    IN_BETWEEN,
     Marker,
     identify,
     migrate,
@@ -67,8 +70,10 @@ class Storage:
         self.root = root
         self.tenants = disk.open_folder(root, TENANTS)
         self.identity = marker.identity
-        self.revision = marker.revision
+        self.marker = marker
         self.lock_timeout = lock_timeout
+        self.file_system = ""
+        """The kind of disk, where the system tells."""
         self._opened = contextlib.ExitStack()
         self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="stores_files")
         self._closed = False
@@ -87,6 +92,7 @@ class Storage:
                 storage = cls(disk, root, marker, lock_timeout=lock_timeout)
                 try:
                     storage._keep_format()
+                    storage.file_system = file_system_of((Path.cwd() / path).resolve())
                 except BaseException:
                     disk.close(storage.tenants)
                     raise
@@ -99,12 +105,12 @@ class Storage:
         """Let nobody change the stored format as long as the folder is open here."""
         lock = self.disk.locked(self.tenants, self.lock_timeout, shared=True)
         self._opened.enter_context(lock)
-        self.revision = read_marker(self.disk, self.root).revision
+        self.marker = read_marker(self.disk, self.root)
 
     def ensure_current(self) -> None:
         """Raise SchemaVersionError where the stored format is not this code's."""
-        if state_at(self.revision, CODE) is not State.CURRENT:
-            raise refusal(self.revision)
+        if self.marker.state is not State.CURRENT:
+            raise refusal(self.marker)
 
     def migrate(self, target: str) -> list[str]:
         """Take the steps to another revision of the stored format; what was done.
@@ -112,9 +118,8 @@ class Storage:
         Raises StoreUnavailableError while others have the folder open.
         """
         with self.disk.locked(self.root, self.lock_timeout):
-            found = read_marker(self.disk, self.root).revision
-            if not plan(found, target):
-                self.revision = found
+            self.marker = read_marker(self.disk, self.root)
+            if not plan(self.marker, target):
                 return []
             try:
                 with self._alone():
@@ -125,7 +130,7 @@ class Storage:
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
         # What this client begins meanwhile is refused, what it has begun holds its tenant.
-        self.revision = IN_BETWEEN
+        self.marker = self.marker._replace(is_unfinished=True)
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(self.disk.locked(self.tenants, self.lock_timeout))
@@ -244,6 +249,8 @@ class Tenant:
         """Let go of what is held open."""
         self.folders.close()
         self.namespaces.close()
+        self.listing.close()
+        self.result_listing.close()
 
     @contextlib.contextmanager
     def made(self, *, alone: bool = False) -> Generator[Place]:
@@ -273,8 +280,12 @@ class Tenant:
                     folder = tried.enter_context(disk.opened(disk.open_folder(tenants, name)))
                 except FileNotFoundError:
                     return None
-                patience = self.storage.lock_timeout
-                tried.enter_context(disk.locked(folder, patience, shared=not alone))
+                try:
+                    self._lock(tried, folder, alone=alone)
+                except FileNotFoundError as error:
+                    if disk.identity_of(tenants, name) == disk.identity(folder):
+                        raise CorruptRecordError(f"a tenant's folder has no {TENANT}") from error
+                    continue
                 if disk.identity_of(tenants, name) == disk.identity(folder):
                     if not self._is_settled:
                         disk.sync_folder(tenants)  # whoever made it may have been killed
@@ -284,6 +295,19 @@ class Tenant:
                     stack.enter_context(tried.pop_all())
                     return place
                 # Erased while we waited: look again.
+
+    def _lock(self, stack: contextlib.ExitStack, folder: int, *, alone: bool) -> None:
+        """Who wants the folder alone holds tenant.json first, and everybody else comes by there.
+
+        Or one who waits for a moment without others would never get it while they come and go.
+        """
+        disk, patience = self.disk, self.storage.lock_timeout
+        with contextlib.ExitStack() as passing:
+            gate = passing.enter_context(disk.opened(disk.open_file(folder, TENANT)))
+            passing.enter_context(disk.locked(gate, patience, shared=not alone))
+            if alone:
+                stack.enter_context(passing.pop_all())
+        stack.enter_context(disk.locked(folder, patience, shared=not alone))
 
     def _make(self) -> None:
         disk, tenants = self.disk, self.storage.tenants

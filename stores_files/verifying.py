@@ -24,6 +24,7 @@ from stores_files.layout import (
     TENANT,
     TRASH,
 )
+from stores_files.left_overs import is_ours
 from stores_files.logs import LOOSE
 from stores_files.names import name_of
 from stores_files.places import NEW, Place
@@ -67,13 +68,22 @@ def verify_runs(tenant: Tenant, findings: Findings) -> None:
             if name not in _OURS and not name.startswith(NEW):
                 findings.add("files", name, "a strange file or folder; it was left alone")
         for name in sorted(place.disk.names(place[LOGS])):
-            if not name.endswith((ENDING, LOOSE)):
+            if not name.endswith((ENDING, LOOSE)) or not _is_ours(place, name):
                 findings.add("files", name, "a strange file among the logs; it was left alone")
         names = sorted(place.disk.names(place[RUNS]))
     for name in names:
         with tenant.entered() as place:
             if place is not None:
                 _verify_run(place, tenant, name, findings)
+
+
+def _is_ours(place: Place, name: str) -> bool:
+    try:
+        return name.endswith(LOOSE) or is_ours(place, name)
+    except FileNotFoundError:
+        return True  # freed meanwhile
+    except OSError:
+        return False
 
 
 def _verify_run(place: Place, tenant: Tenant, name: str, findings: Findings) -> None:

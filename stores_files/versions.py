@@ -5,20 +5,17 @@ import errno
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stores_core.codec import decode_json, encode_json
 from stores_core.errors import InvalidRequestError, SchemaVersionError
 from stores_core.revisions import Revision, State, destination, state_at
 from stores_files.disk import Disk
 from stores_files.layout import MARKER, TENANT, TENANTS
-from stores_files.revisions import r0002_latest_change
+from stores_files.revisions import r0002_sums
 
 CODE = Revision(2, oldest=2)
 """What this code writes. It works on newer ones too whose ``oldest`` is no newer than this."""
-
-IN_BETWEEN = Revision(0, 0)
-"""What no folder has: what a client takes its folder for while it changes the format."""
 
 ADVICE = (
     "copy the folder first, with a tool that keeps hard links, while no client has it open",
@@ -30,10 +27,21 @@ _NO_LINKS = {errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 
 
 class Marker(NamedTuple):
-    """What a folder says of itself."""
+    """What a folder says of itself.
+
+    ``is_unfinished`` says that a step to this revision, or back from it, has begun and not ended:
+    no code works on such a folder, and the step can be taken in both directions.
+    """
 
     revision: Revision
     identity: str
+    is_unfinished: bool = False
+
+    @property
+    def state(self) -> State:
+        """What the folder is to this code."""
+        state = state_at(self.revision, CODE)
+        return State.BEHIND if self.is_unfinished and state is State.CURRENT else state
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,7 @@ class Step:
     """
 
     sentence: str
+    start: Revision
     end: Revision
     work: Callable[[Disk, int], None]
 
@@ -54,17 +63,19 @@ def _steps(start: int, end: int) -> Sequence[Step]:
 
 
 _REVISIONS = {1: Revision(1, 1), 2: CODE}
-_MODULES = {2: r0002_latest_change}
+_MODULES = {2: r0002_sums}
 
 
 def _up(number: int) -> Step:
     sentence = f"{number:04d}: {_about(number)}"
-    return Step(sentence, _REVISIONS[number], _MODULES[number].upgrade)
+    start, end = _REVISIONS[number - 1], _REVISIONS[number]
+    return Step(sentence, start, end, _MODULES[number].upgrade)
 
 
 def _down(number: int) -> Step:
     sentence = f"back from {number:04d}: {_about(number)}"
-    return Step(sentence, _REVISIONS[number - 1], _MODULES[number].downgrade)
+    start, end = _REVISIONS[number], _REVISIONS[number - 1]
+    return Step(sentence, start, end, _MODULES[number].downgrade)
 
 
 def _about(number: int) -> str:
@@ -81,8 +92,8 @@ def identify(disk: Disk, root: int) -> Marker:
         marker = read_marker(disk, root)
     except FileNotFoundError:
         return _made(disk, root)
-    if state_at(marker.revision, CODE) is State.AHEAD:
-        raise refusal(marker.revision)
+    if marker.state is State.AHEAD:
+        raise refusal(marker)
     disk.sync_folder(root)  # whoever made it may have been killed before it was there for certain
     return marker
 
@@ -93,8 +104,12 @@ def read_marker(disk: Disk, root: int) -> Marker:
         text = disk.read(file, 0, 4096)
     try:
         found = decode_json(text)
-        return Marker(Revision.unpacked(int(found["format"])), str(found["identity"]))
-    except (ValueError, TypeError, KeyError) as error:
+        return Marker(
+            revision=Revision.unpacked(int(found["format"])),
+            identity=str(found["identity"]),
+            is_unfinished=bool(found.get("unfinished", False)),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SchemaVersionError(
             f"{MARKER} does not say which format the folder has; it was left as it is"
         ) from error
@@ -139,7 +154,9 @@ def _check_links(disk: Disk, root: int) -> None:
 def _write(disk: Disk, root: int, marker: Marker) -> None:
     if disk.identity_of(root, _NEW) is not None:
         disk.unlink(root, _NEW)
-    fields = {"format": marker.revision.packed, "identity": marker.identity}
+    fields: dict[str, Any] = {"format": marker.revision.packed, "identity": marker.identity}
+    if marker.is_unfinished:
+        fields["unfinished"] = True
     with disk.opened(disk.make_file(root, _NEW)) as file:
         disk.write(file, 0, encode_json(fields) + b"\n")
         disk.sync(file)
@@ -147,39 +164,45 @@ def _write(disk: Disk, root: int, marker: Marker) -> None:
     disk.sync_folder(root)
 
 
-def plan(found: Revision, target: str = "") -> Sequence[Step]:
+def plan(found: Marker, target: str = "") -> Sequence[Step]:
     """The steps to the revision that ``target`` names, or to the code's.
 
     Raises InvalidRequestError.
     """
-    return _steps(found.number, destination(target, found, CODE))
+    start, end = found.revision.number, destination(target, found.revision, CODE)
+    if found.is_unfinished and end >= start:
+        start -= 1  # the step to it is taken again, from where it was cut off
+    return _steps(start, end)
 
 
 def migrate(disk: Disk, root: int, target: str = "") -> list[str]:
     """Take the steps that are left; what was done. Nobody else has the folder open."""
     marker, done = read_marker(disk, root), list[str]()
-    for step in plan(marker.revision, target):
+    for step in plan(marker, target):
+        newer = max(step.start, step.end, key=lambda revision: revision.number)
+        _write(disk, root, Marker(newer, marker.identity, is_unfinished=True))
         with disk.opened(disk.open_folder(root, TENANTS)) as tenants:
             for name in disk.names(tenants):
-                if not name.startswith("."):
-                    with disk.opened(disk.open_folder(tenants, name)) as tenant:
-                        if disk.identity_of(tenant, TENANT) is not None:
-                            step.work(disk, tenant)
+                if name.startswith("."):
+                    continue  # never finished, or erased
+                with disk.opened(disk.open_folder(tenants, name)) as tenant:
+                    if disk.identity_of(tenant, TENANT) is not None:
+                        step.work(disk, tenant)
         _write(disk, root, Marker(step.end, marker.identity))
         done.append(step.sentence)
     return done
 
 
-def refusal(found: Revision) -> SchemaVersionError:
-    """Why stores do not work on a folder of this revision, and what to do."""
-    if found == IN_BETWEEN:
-        return SchemaVersionError("the stored format of the folder is being changed; wait for it")
-    if state_at(found, CODE) is State.AHEAD:
+def refusal(found: Marker) -> SchemaVersionError:
+    """Why stores do not work on this folder, and what to do."""
+    revision = found.revision
+    if found.state is State.AHEAD:
         return SchemaVersionError(
-            f"the folder has the stored format {found}, this code knows {CODE}; it was left as it "
-            "is; update agent-stores"
+            f"the folder has the stored format {revision}, this code knows {CODE}; it was left as "
+            "it is; update agent-stores"
         )
+    has = "a stored format that is being changed, or was half-way" if found.is_unfinished else ""
     return SchemaVersionError(
-        f"the folder has the stored format {found}, this code needs {CODE}; copy the folder and "
-        "run `await backend.admin.migrate()`"
+        f"the folder has {has or f'the stored format {revision}'}, this code needs {CODE}; copy "
+        "the folder and run `await backend.admin.migrate()`"
     )

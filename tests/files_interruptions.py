@@ -16,7 +16,7 @@ from stores_files.storage import Tenant
 from tests.files_crashes import Platter, reachable
 from tests.files_recovery import Held, faults_of
 from tests.files_simulated import Nodes, SimulatedDisk
-from tests.files_steps import ALL, On, on, prepared, repeatable, snapshot
+from tests.files_steps import On, Step, on, prepared, repeatable, snapshot
 
 STATES = 8
 """So many states are looked at after each try again."""
@@ -82,7 +82,7 @@ async def ending_of(work: Awaitable[object]) -> Ending:
     return "done"
 
 
-def undisturbed(nodes: Nodes, step: str) -> tuple[Held, Held]:
+def undisturbed(nodes: Nodes, step: Step) -> tuple[Held, Held]:
     """What there is before a step and after it."""
 
     async def work() -> tuple[Held, Held]:
@@ -90,7 +90,7 @@ def undisturbed(nodes: Nodes, step: str) -> tuple[Held, Held]:
         stores = on(disk)
         await _warm(stores)
         before = snapshot(disk)
-        await ALL[step](stores)
+        await step(stores)
         return before, snapshot(disk)
 
     with repeatable():
@@ -98,10 +98,15 @@ def undisturbed(nodes: Nodes, step: str) -> tuple[Held, Held]:
 
 
 def interruptions(
-    step: str, error: int | None, *, for_ever: bool = False, every: int = 1
+    step: Step,
+    error: int | None,
+    *,
+    for_ever: bool = False,
+    every: int = 1,
+    nodes: Nodes | None = None,
 ) -> Iterator[Outcome]:
     """What comes of a step that is interrupted at each call, or at one of so many."""
-    nodes = prepared()
+    nodes = nodes or prepared()
     whole = undisturbed(nodes, step)
     for at in count(1, every):
         outcome = interrupted(nodes, step, whole, Interruption(at, error, for_ever))
@@ -111,7 +116,7 @@ def interruptions(
 
 
 def interrupted(
-    nodes: Nodes, step: str, whole: tuple[Held, Held], cut: Interruption
+    nodes: Nodes, step: Step, whole: tuple[Held, Held], cut: Interruption
 ) -> Outcome | None:
     """Interrupt a step at a call, try again, cut the power. None where it makes fewer calls."""
     before, after = whole
@@ -121,7 +126,7 @@ def interrupted(
         stores = on(disk)
         await _warm(stores)
         disk.fail, cut.begun = cut, disk.calls
-        ending = await ending_of(ALL[step](stores))
+        ending = await ending_of(step(stores))
         cut.is_over = True
         if not cut.met:
             return None
@@ -133,7 +138,7 @@ def interrupted(
             disk, record = SimulatedDisk(disk.nodes), disk.record
             disk.record = record
             stores = on(disk)
-        again = await ending_of(ALL[step](stores))
+        again = await ending_of(step(stores))
         outcome.expect(f"the next try ended as {again}", if_not=again == "done")
         final = snapshot(disk)
         platter = Platter(nodes)

@@ -7,18 +7,15 @@ acknowledged, and the last operation wholly or not at all. The exit code is 0 on
 found.
 """
 
-import argparse
 import asyncio
-import json
-import os
 import random
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
-from pathlib import Path
 
+from tests.files_commands import arguments, conclude
 from tests.files_crashes import Platter, reachable
 from tests.files_recovery import Held, faults_of
 from tests.files_simulated import Change, Nodes, SimulatedDisk
@@ -110,24 +107,16 @@ def examine_part(part: int, parts: int, most: int, seed: int = 0) -> tuple[int, 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.files_power_cuts")
-    parser.add_argument("--states", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="the counts and faults as JSON")
-    options = parser.parse_args()
-    started = time.monotonic()
-    parts, most = PARTS * options.processes, options.states // (PARTS * options.processes)
+    options = arguments("tests.files_power_cuts", "states", 100_000)
+    started, parts = time.monotonic(), PARTS * options.processes
     with ProcessPoolExecutor(options.processes) as pool:
-        work = [pool.submit(examine_part, n, parts, most, options.seed) for n in range(parts)]
+        work = [
+            pool.submit(examine_part, n, parts, options.number // parts, options.seed)
+            for n in range(parts)
+        ]
         ended = [each.result() for each in work]
     looked, faults = sum(count for count, _ in ended), [each for _, told in ended for each in told]
-    seconds = round(time.monotonic() - started, 1)
-    told = {"states": looked, "seed": options.seed, "seconds": seconds, "faults": faults[:20]}
-    print(json.dumps(told))
-    if options.json is not None:
-        options.json.write_text(json.dumps(told), "utf-8")
-    return 1 if faults else 0
+    return conclude(options, "states", looked, time.monotonic() - started, faults)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from stores_files.commits import EVENTS, MESSAGES, Batch
 from stores_files.layout import CONTENTS, LOGS, STAGING, TRASH
 from stores_files.logs import append, journals_of
 from stores_files.memory import FileMemoryStore
+from stores_files.note_verifying import verify_notes
 from stores_files.result_folders import entered
+from stores_files.result_verifying import verify_results
 from stores_files.run_folders import shared_name
 from stores_files.runs import FileRunStore
 from stores_files.storage import Storage, Tenant
@@ -23,6 +25,7 @@ from stores_files.tool_results import FileToolResultStore
 from stores_files.verifying import Findings, verify_runs
 from stores_files.versions import identify
 from tests.files_simulated import SimulatedDisk
+from tests.killing import TORN
 
 T = TypeVar("T")
 
@@ -35,9 +38,6 @@ FILTERED = (
     ListRunsRequest(limit=50, parent_id="a"),
 )
 """Listings that are looked at."""
-
-TORN = "are no whole batch and do not count"
-"""What verify says of a torn tail, which is no damage."""
 
 
 class OneThread(Storage):
@@ -190,12 +190,15 @@ def _faults_of(store: Opened, disk: SimulatedDisk, found: Held) -> list[str]:
     last = held(again)
     if last.entries != probed(found) or last.results + last.notes != found.results + found.notes:
         faults.append("after an append and a sweep it holds something else than before, and that")
-    return faults + verified(again) + left_over(again) + disk.faults
+    # Runs were written to, which cuts a torn tail off; namespaces were not.
+    faults += [each for each in verified(again) if TORN not in each or each.startswith("runs")]
+    return faults + left_over(again) + disk.faults
 
 
 def verified(store: Opened) -> list[str]:
     findings = Findings()
-    verify_runs(store.tenant, findings)
+    for verify in (verify_runs, verify_notes, verify_results):
+        verify(store.tenant, findings)
     return [f"{each.store} {each.id}: {each.what}" for each in findings.problems]
 
 

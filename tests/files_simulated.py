@@ -79,7 +79,8 @@ def _error(code: int) -> OSError:
 class SimulatedDisk(Disk):
     """``fail`` is asked before each call, with its name and number: it raises what the call should.
 
-    A write that fails has written half. ``room`` is how many bytes all files may still grow by.
+    A write that fails has written half. ``room`` is how many bytes all files may still grow by,
+    ``most_links`` how many names a file may have.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class SimulatedDisk(Disk):
         self.fail = fail
         self.calls = 0
         self.room: int | None = None
+        self.most_links: int | None = None
         self.faults: list[str] = []
         """What no caller may do."""
         self._next = max(self.nodes) + 1
@@ -183,6 +185,8 @@ class SimulatedDisk(Disk):
         inode = self._inode(folder, name)
         if to_name in self._names(to):
             raise _error(errno.EEXIST)
+        if self.most_links is not None and self._links_of(inode) >= self.most_links:
+            raise _error(errno.EMLINK)
         self._rename((self._files[to], to_name, inode))
 
     def unlink(self, folder: int, name: str) -> None:

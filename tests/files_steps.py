@@ -140,15 +140,15 @@ def repeatable() -> Generator[None]:
         yield
 
 
-def prepared(disk: SimulatedDisk | None = None) -> Nodes:
-    """A disk after the preparation."""
+def prepared(steps: Sequence[Step] = PREPARATION, nodes: Nodes | None = None) -> Nodes:
+    """A disk after some steps."""
 
     async def work() -> Nodes:
-        used = disk or SimulatedDisk()
-        stores = on(used)
-        for step in PREPARATION:
+        disk = SimulatedDisk(None if nodes is None else dict(nodes))
+        stores = on(disk)
+        for step in steps:
             await step(stores)
-        return used.nodes
+        return disk.nodes
 
     return asyncio.run(work())
 

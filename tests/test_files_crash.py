@@ -6,13 +6,15 @@ that a store of files can make.
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
+from zlib import crc32
 
 import pytest
 
-from stores_files import journal, making, places
+from stores_core.codec import encode_json
+from stores_files import making, scanning
 from stores_files.disk import Disk
 from stores_files.listing import Listing
 from tests.files_power_cuts import examine, examine_part
@@ -58,7 +60,8 @@ class LateSync(SimulatedDisk):
 
 def _in_place(disk: Disk, folder: int, name: str, value: Any) -> None:
     """A file of JSON that is written over, where it should be replaced."""
-    text = places.encode_json(value) + b"\n"
+    fields = encode_json(value)[:-1]
+    text = b'%b,"sum":"%08x"}\n' % (fields, crc32(fields))
     with disk.opened(disk.open_file(folder, name)) as file:
         disk.write(file, 0, text)
         disk.truncate(file, len(text))
@@ -73,8 +76,15 @@ def _always(entries: bytes, line: bytes) -> bool:
     return True
 
 
-def _never(*given: object) -> None:
-    pass
+def _unchecked(*given: Any, **named: Any) -> Iterator[scanning.Found]:
+    with patch.object(scanning, "is_whole", _always):
+        yield from scanning.scan(*given, **named)
+
+
+def _unsynced(disk: Disk, folder: int, name: str, value: Any) -> None:
+    fields = encode_json(value)[:-1]
+    with disk.opened(disk.make_file(folder, name)) as file:
+        disk.write(file, 0, b'%b,"sum":"%08x"}\n' % (fields, crc32(fields)))
 
 
 MISTAKES: dict[str, tuple[type[SimulatedDisk], Callable[[], Any], list[str]]] = {
@@ -83,7 +93,7 @@ MISTAKES: dict[str, tuple[type[SimulatedDisk], Callable[[], Any], list[str]]] = 
     "it tells before it syncs": (LateSync, contextlib.nullcontext, ["append one", "append many"]),
     "sums are not checked": (
         SimulatedDisk,
-        lambda: patch.object(journal, "is_whole", _always),
+        lambda: patch.multiple("stores_files.journal", is_whole=_always, scan=_unchecked),
         ["append one", "append many"],
     ),
     "headers are written over": (
@@ -96,10 +106,10 @@ MISTAKES: dict[str, tuple[type[SimulatedDisk], Callable[[], Any], list[str]]] = 
         lambda: patch.object(Listing, "add", _unlisted),
         ["create"],
     ),
-    "a fork is not claimed in one step": (
+    "what is claimed is not synced before": (
         SimulatedDisk,
-        lambda: patch.object(making, "share", _never),
-        ["fork"],
+        lambda: patch.object(making, "write_new", _unsynced),
+        ["create", "fork"],
     ),
 }
 

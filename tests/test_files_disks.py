@@ -122,9 +122,11 @@ def test_what_a_stranger_left_is_reported_and_left_alone(tmp_path: Path) -> None
         tmp_path / "a/tenants/%/notes.txt",
         tmp_path / "a/tenants/%/runs/Diary",
         tmp_path / "a/tenants/%/logs/x.bak",
+        tmp_path / "a/tenants/%/logs/x.jsonl",
     ]
     for stranger in strangers:
         stranger.write_text("dear diary", "utf-8")
+        os.utime(stranger, (0, 0))
     found: list[str] = []
 
     async def work(backend: Backend) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need floc
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("step", ALL)
 def test_a_process_that_ends_at_any_call_leaves_nothing_in_the_way(step: str) -> None:
-    outcomes = list(interruptions(step, None))
+    outcomes = list(interruptions(ALL[step], None))
     assert not [fault for each in outcomes for fault in each.faults]
     assert {each.ending for each in outcomes} == {"killed"}
 
@@ -23,7 +23,7 @@ def test_a_process_that_ends_at_any_call_leaves_nothing_in_the_way(step: str) ->
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 @pytest.mark.parametrize("step", ALL)
 def test_a_disk_that_fails_at_any_call_loses_nothing(step: str, for_ever: bool) -> None:
-    outcomes = list(interruptions(step, errno.EIO, for_ever=for_ever))
+    outcomes = list(interruptions(ALL[step], errno.EIO, for_ever=for_ever))
     assert not [fault for each in outcomes for fault in each.faults]
     endings = {each.ending for each in outcomes}
     assert "not applied" in endings, "no call that fails is told"
@@ -36,5 +36,5 @@ def test_a_disk_that_fails_at_any_call_loses_nothing(step: str, for_ever: bool) 
     "step", ["create", "append many", "fork", "replace a result", "put a note"]
 )
 def test_a_disk_that_is_full_or_closed_is_told_as_such(step: str, error: int) -> None:
-    outcomes = list(interruptions(step, error, every=3))
+    outcomes = list(interruptions(ALL[step], error, every=3))
     assert not [fault for each in outcomes for fault in each.faults]

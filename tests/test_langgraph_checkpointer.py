@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("langgraph.checkpoint.conformance", reason="needs the extra langgraph")
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.checkpoint.serde.types import INTERRUPT
@@ -20,6 +20,8 @@ from langgraph.types import Command, interrupt
 from stores_adapters.langgraph import BackendCheckpointSaver
 from stores_adapters.langgraph.places import run_of
 from stores_core import InvalidRequestError, open_backend
+from stores_core.interceptors import Call, Proceed
+from stores_core.shape import Response
 from tests.langgraph_threads import at, got, ids, opened, put
 
 pytest_plugins = ["tests.storages"]
@@ -276,3 +278,29 @@ async def test_synchronous_calls_work_from_threads_and_are_refused_on_the_loop(u
             saver.get_tuple(at("t"))
     with pytest.raises(InvalidRequestError, match="thread_id"):
         await saver.aget_tuple({"configurable": {}})
+
+
+async def test_writes_whose_answer_comes_after_their_checkpoint_was_placed_are_found() -> None:
+    applied, answered = asyncio.Event(), asyncio.Event()
+
+    async def answer_late(call: Call, proceed: Proceed) -> Response:
+        response = await proceed(call.request)
+        if call.operation == "append_events":
+            applied.set()
+            await answered.wait()
+        return response
+
+    async with open_backend("memory:", interceptors=[answer_late]) as backend:
+        saver = BackendCheckpointSaver(backend)
+        config = await put(saver, at("t"), {"a": 1})
+        id = empty_checkpoint()["id"]
+        writing = asyncio.create_task(saver.aput_writes(at("t", id), [("a", 2)], "task"))
+        await applied.wait()
+        placing = asyncio.create_task(put(saver, config, {"a": 1}, id=id))
+        await asyncio.sleep(0.02)  # so that the checkpoint has read how long the log is
+        answered.set()
+        await writing
+        await placing
+        listed = [item async for item in saver.alist(at("t"))]
+        assert listed[0].checkpoint["id"] == id
+        assert listed[0].pending_writes == [("task", "a", 2)]

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(600)
 
 PACKAGES = (
     "stores_core", "stores_sql", "stores_redis", "stores_files", "stores_adapters",
-    "conformance_tests",
+    "stores_cli", "conformance_tests",
 )  # fmt: skip
 
 

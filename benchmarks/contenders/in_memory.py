@@ -14,15 +14,32 @@ from stores_core.codec import decode_messages, decode_tool_result, encode
 DIMENSIONS = 384
 
 
-class Raw:
+class InNumpy:
+    """The least for recall: one product with a matrix of unit vectors."""
+
+    def __init__(self) -> None:
+        self._vectors: npt.NDArray[np.float32] = np.zeros((0, DIMENSIONS), np.float32)
+
+    async def seed_notes(self, place: str, vectors: Sequence[Sequence[float]]) -> None:
+        rows = np.asarray(vectors, dtype=np.float32)
+        self._vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    async def recall(self, place: str, vector: Sequence[float], count: int) -> list[str]:
+        query = np.asarray(vector, dtype=np.float32)
+        scores = self._vectors @ (query / np.linalg.norm(query))
+        best = np.argpartition(scores, len(scores) - count)[-count:]
+        return [str(row) for row in best[np.argsort(-scores[best])]]
+
+
+class Raw(InNumpy):
     """The least: encode, keep, decode; no ids checked, no stamps, nothing shared, no locks."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._runs: dict[str, list[bytes]] = {}
         self._results: dict[str, bytes] = {}
         self._names = itertools.count()
         self._order: list[str] = []
-        self._vectors: npt.NDArray[np.float32] = np.zeros((0, DIMENSIONS), np.float32)
 
     async def seed_run(self, run: str, messages: Sequence[Message]) -> None:
         self._runs[run] = [encode(message) for message in messages]
@@ -53,16 +70,6 @@ class Raw:
     async def get_result(self, ref: str) -> int:
         content = decode_tool_result(self._results[ref]).content or [{"text": ""}]
         return len(content[0]["text"])
-
-    async def seed_notes(self, place: str, vectors: Sequence[Sequence[float]]) -> None:
-        rows = np.asarray(vectors, dtype=np.float32)
-        self._vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-    async def recall(self, place: str, vector: Sequence[float], count: int) -> list[str]:
-        query = np.asarray(vector, dtype=np.float32)
-        scores = self._vectors @ (query / np.linalg.norm(query))
-        best = np.argpartition(scores, len(scores) - count)[-count:]
-        return [str(row) for row in best[np.argsort(-scores[best])]]
 
 
 @asynccontextmanager

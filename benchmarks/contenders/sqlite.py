@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import numpy as np
-import numpy.typing as npt
-
 from benchmarks.contender import Contender, Entry, Ours, VectorEmbedder
-from benchmarks.contenders.in_memory import DIMENSIONS
+from benchmarks.contenders.in_memory import DIMENSIONS, InNumpy
 from stores_core import Message, ToolResult, open_backend
 from stores_core.codec import decode_messages, decode_tool_result, encode
 
@@ -29,17 +26,17 @@ create table result (ref text primary key, body blob);
 """
 
 
-class Raw:
+class Raw(InNumpy):
     """The least: a statement and a commit for each job. The caller keeps the positions."""
 
     _db: sqlite3.Connection
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._thread = ThreadPoolExecutor(1)
         self._path = path
         self._counts: dict[str, int] = {}
         self._names = itertools.count()
-        self._vectors: npt.NDArray[np.float32] = np.zeros((0, DIMENSIONS), np.float32)
 
     async def open(self) -> None:
         def work() -> None:
@@ -120,16 +117,6 @@ class Raw:
             return len((decode_tool_result(body).content or [{"text": ""}])[0]["text"])
 
         return await self._do(work)
-
-    async def seed_notes(self, place: str, vectors: Sequence[Sequence[float]]) -> None:
-        rows = np.asarray(vectors, dtype=np.float32)
-        self._vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-    async def recall(self, place: str, vector: Sequence[float], count: int) -> list[str]:
-        query = np.asarray(vector, dtype=np.float32)
-        scores = self._vectors @ (query / np.linalg.norm(query))
-        best = np.argpartition(scores, len(scores) - count)[-count:]
-        return [str(row) for row in best[np.argsort(-scores[best])]]
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ that changed and points at the older messages that hold the rest, so history is 
 and a step costs what changed. A copy of a thread is a fork of its runs.
 """
 
+import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -72,6 +73,7 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
         super().__init__(serde or JsonPlusSerializer(allowed_msgpack_modules=None))
         self._backend = backend
         self._early: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._sending: dict[tuple[str, str], set[asyncio.Future[None]]] = {}
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that ``config`` names, or the newest of its thread and namespace."""
@@ -130,6 +132,9 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
 
         async def record() -> list[CheckpointRecord]:
             made = await record_of(self.serde, log, place, checkpoint, told, new_versions)
+            # Writes may be in the log, and counted in what was read, before their answer is here.
+            if sending := self._sending.get((log.run_id, made.id)):
+                await asyncio.wait(sending)
             first = self._early.get((log.run_id, made.id), made.writes_from)
             return [made.model_copy(update={"writes_from": min(first, made.writes_from)})]
 
@@ -167,17 +172,29 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
                 for index, (channel, value) in enumerate(writes)
             ),
         )
+        of = run_id, place.checkpoint
+        sent = asyncio.get_running_loop().create_future()
+        self._sending.setdefault(of, set()).add(sent)
+        try:
+            self._early.setdefault(of, await self._append_writes(run_id, place.thread, record))
+        finally:
+            sent.set_result(None)
+            self._sending[of].discard(sent)
+            if not self._sending[of]:
+                del self._sending[of]
+        if len(self._early) > EARLY_KEPT:
+            self._early.popitem(last=False)
+
+    async def _append_writes(self, run_id: str, thread: str, record: WritesRecord) -> int:
+        """The position of the event that was appended."""
         key = secrets.token_hex(16)
         while True:
             answer = await self._backend.runs.append_events(
                 run_id=run_id, events=[event_of(record)], idempotency_key=key
             )
             if answer.found:
-                break
-            await self._backend.runs.create_run(run_id=run_id, labels=labels_of(place.thread))
-        self._early.setdefault((run_id, place.checkpoint), answer.event_count - 1)
-        if len(self._early) > EARLY_KEPT:
-            self._early.popitem(last=False)
+                return answer.event_count - 1
+            await self._backend.runs.create_run(run_id=run_id, labels=labels_of(thread))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete the runs of all namespaces of a thread."""
