@@ -7,6 +7,7 @@ itself, and decodes what it reads. Nothing here leaves state on a connection.
 import asyncio
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from redis.asyncio import ConnectionPool, Redis
@@ -40,6 +41,7 @@ class OwnPool:
         self._pool, self._size = pool, size
         self._free = asyncio.Semaphore(size)
         self._idle: list[tuple[Driver, float]] = []
+        self._closed = False
 
     async def take(self) -> Driver:
         await self._free.acquire()
@@ -61,7 +63,9 @@ class OwnPool:
         return driver
 
     async def give_back(self, driver: Driver) -> None:
-        if driver.is_connected:
+        if self._closed:
+            await _ended(driver)
+        elif driver.is_connected:
             self._idle.append((driver, time.monotonic()))
         self._free.release()
 
@@ -71,9 +75,9 @@ class OwnPool:
             async with asyncio.timeout(CLOSES_WITHIN):
                 for _ in range(self._size):
                     await self._free.acquire()
+        self._closed = True
         for driver, _ in self._idle:
             await _ended(driver)
-        self._idle.clear()
         await asyncio.sleep(0)  # in which the event loop lets go of the sockets
 
 
@@ -111,16 +115,21 @@ async def _ended(driver: Driver) -> None:
         await driver.disconnect(nowait=True)
 
 
-def own_pool(url: str, size: int, *, connect_timeout: float, **settings: Any) -> OwnPool:
+def own_pool(url: str, size: int, *, connect_timeout: float, **files: str) -> OwnPool:
     """Connections to ``redis://user:password@host:port/db``, each part percent-encoded.
 
-    ``connect_timeout`` is in seconds; ``settings`` are the driver's, empty ones left out. Raises
-    InvalidRequestError, without showing any of it.
+    ``connect_timeout`` is in seconds; ``files`` are the driver's options for TLS, "" for none.
+    Raises InvalidRequestError, without showing any of it.
     """
     scheme, slashes, _ = url.partition("://")
     allowed = "redis://user:password@host:port/db, each part percent-encoded"
     if not slashes or scheme not in ("redis", "rediss"):
         raise InvalidRequestError(field="url", found="no host", allowed=allowed)
+    for name, value in files.items():
+        if value and not Path(value).is_file():
+            raise InvalidRequestError(
+                field=name, found="no such file", allowed="the path of a file in PEM"
+            )
     try:
         pool: Any = ConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
             url,
@@ -129,7 +138,7 @@ def own_pool(url: str, size: int, *, connect_timeout: float, **settings: Any) ->
             socket_timeout=None,  # each operation has its own
             socket_connect_timeout=connect_timeout,
             socket_keepalive=True,
-            **{name: value for name, value in settings.items() if value},
+            **{name: value for name, value in files.items() if value},
         )
         pool.make_connection()
     except Exception:

@@ -14,7 +14,7 @@ import numpy as np
 from stores_core.embedding import Vector
 from stores_core.errors import CorruptRecordError
 from stores_core.ranking import VectorTable
-from stores_redis.note_reading import Piece
+from stores_redis.following import Followed, Piece
 from stores_redis.notes import Note
 
 MATRIX_BYTES = 256 * 1024 * 1024
@@ -53,7 +53,7 @@ class Matrix:
 
     def __init__(self, dimensions: int) -> None:
         self.lock = asyncio.Lock()
-        self.epoch, self.seen = b"", b"0"
+        self.followed = Followed()
         self._dimensions = dimensions
         self.void()
 
@@ -76,7 +76,7 @@ class Matrix:
             place, vector, digests = StoredVector.read(key, record, data, self._dimensions)
             self._table.put(key, vector)
             self._places[key], self._digests[key] = place, digests
-        self.epoch, self.seen = piece.epoch, piece.seen
+        self.followed = piece.followed
 
     def _discard(self, key: bytes) -> None:
         self._table.discard(key)

@@ -4,6 +4,8 @@ Nothing of an error's own text is passed on but its first word, which is a code:
 data. The driver's error stays as the cause, with its text taken out.
 """
 
+import re
+
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
@@ -40,6 +42,8 @@ _REFUSED = {
 }
 
 
+_IN_SCRIPT = re.compile(r"@user_script: ?\d+: -?([A-Z]+) ")
+
 _ELSEWHERE = {"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN"}
 """Whoever answers so may not be the server that a new connection would reach."""
 
@@ -63,8 +67,14 @@ def code_of(error: BaseException) -> str:
     """The code that an error of the server begins with, or ""."""
     if not isinstance(error, RedisError) or not is_refusal(error):
         return ""
-    first = str(error).partition(" ")[0]
-    return error.status_code or (first if first.isupper() and first.isalpha() else "")
+    text = str(error)
+    if "ACL failure in script" in text or "user executing the script can't" in text:
+        return "NOPERM"
+    # Redis 6 names what a command in a script met behind where it stands in the script.
+    inner = _IN_SCRIPT.search(text)
+    first = inner[1] if inner else text.partition(" ")[0]
+    own = "" if inner else error.status_code
+    return own or (first if first.isupper() and first.isalpha() else "")
 
 
 def not_applied(error: Exception) -> Exception:

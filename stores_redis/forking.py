@@ -1,10 +1,12 @@
 """Forking a run in Redis: one script, but for the rare join before it."""
 
+from itertools import takewhile
+
 from stores_core.ranges import join as groups_of
 from stores_core.runs import ForkRunRequest, ForkRunResponse
 from stores_core.values import micros
 from stores_redis.keys import Bucket
-from stores_redis.logs import Staged, gone_meanwhile
+from stores_redis.logs import Staged, gone_meanwhile, part_spans, parts_in
 from stores_redis.run_rows import (
     MESSAGES,
     NONE,
@@ -34,15 +36,16 @@ async def fork(tenant: Tenant, bucket: Bucket, request: ForkRunRequest) -> ForkR
     at = micros(request.at)
     labels = request.labels
     given: list[Arg] = [""] if labels is None else [len(labels), *label_args(labels.items())]
-    keys = [bucket.run(request.run_id), bucket.run(request.new_run_id)]
+    new = request.new_run_id
+    keys = [bucket.run(request.run_id), bucket.run(new), bucket.run_keys(new)]
     args = [
-        bucket.tag, request.run_id, request.new_run_id, request.at_message, at, new_token(), *given
+        bucket.tag, request.run_id, new, request.at_message, at, new_token(), *given
     ]  # fmt: skip
     for _ in range(TRIES):
         status, *told = await tenant.run(_FORK, keys, args, writes=True)
         if status == b"forked":
             return ForkRunResponse(
-                run_id=request.new_run_id,
+                run_id=new,
                 found=True,
                 created=True,
                 parent_id=request.run_id,
@@ -50,7 +53,7 @@ async def fork(tenant: Tenant, bucket: Bucket, request: ForkRunRequest) -> ForkR
             )
         if status != b"join":
             return ForkRunResponse(
-                run_id=request.new_run_id,
+                run_id=new,
                 found=status == b"known",
                 parent_id=told[0].decode() if told else "",
                 fork_point=int(told[1]) if told else 0,
@@ -142,19 +145,44 @@ class _Joining:
             return False
         rows = _cut_up(found.message_rows if is_message else found.event_rows)
         while rows:
-            log, there = self._ranges[-1]
-            name = self._staged.new_name()
-            args: list[Arg] = [self._bucket.tag, self._staged.at, name]
-            args += [part for row in rows[:_ROWS_IN_A_COPY] for part in row]
-            keys = [self._bucket.segment(name), self._bucket.staged()]
-            status, *told = await self._tenant.run(_COPY, keys, args, writes=False)
-            if status != b"copied":
+            parts = parts_in(rows[0][0])
+            taken = await (self._copy_large(rows[0], parts) if parts else self._copy_some(rows))
+            if not taken:
                 return False
-            taken, count = int(told[0]), int(told[1])
-            self._segments += (log, there, name, count)
-            self._ranges[-1] = log, there + count
             rows = rows[taken:]
         return True
+
+    async def _copy_some(self, rows: list[Row]) -> int:
+        """Copy first rows into a new segment; how many, 0 where they are gone."""
+        whole = takewhile(lambda row: not parts_in(row[0]), rows[:_ROWS_IN_A_COPY])
+        name = self._staged.new_name()
+        copied = await self._copy_rows(name, list(whole))
+        if copied is not None:
+            self._grown(name, copied[1])
+        return copied[0] if copied else 0
+
+    async def _copy_large(self, row: Row, parts: int) -> int:
+        """Copy a large entry, some parts at once; 1, or 0 where it is gone."""
+        name = self._staged.new_name(parts)
+        for first, stop in part_spans(parts):
+            if await self._copy_rows(name, [(row[0], first, stop)]) is None:
+                return 0
+        self._grown(name, 1)
+        return 1
+
+    async def _copy_rows(self, name: str, rows: list[Row]) -> tuple[int, int] | None:
+        """Copy into a segment what one step may: how many rows and items; None: they are gone."""
+        args: list[Arg] = [self._bucket.tag, self._staged.at, name]
+        args += [part for row in rows for part in row]
+        keys = [self._bucket.segment(name), self._bucket.staged()]
+        status, *told = await self._tenant.run(_COPY, keys, args, writes=False)
+        return (int(told[0]), int(told[1])) if status == b"copied" else None
+
+    def _grown(self, name: str, count: int) -> None:
+        """The last range goes on in a segment of so many entries."""
+        log, there = self._ranges[-1]
+        self._segments += (log, there, name, count)
+        self._ranges[-1] = log, there + count
 
 
 def _cut_up(rows: list[Row]) -> list[Row]:

@@ -15,7 +15,7 @@ from stores_core.errors import InvalidRequestError
 PREFIX = "agent-stores"
 
 _PREFIX = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
-_ESCAPED = re.compile(r"[\x00-\x20{}:*?\[\]\\%\x7f.]")
+_ESCAPED = re.compile(r"[\x00-\x20!{}:*?\[\]\\%\x7f.]")
 
 
 def check_prefix(prefix: str) -> str:

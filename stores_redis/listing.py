@@ -40,6 +40,12 @@ async def _page(tenant: Tenant, bucket: Bucket, request: ListRunsRequest) -> Pag
     score, _, id = request.cursor.partition(":")
     if before is not None and (not score or float(score) < 1 - before):
         score, id = str(1 - before), ""  # only what was created before can have been idle since
+
+    def is_wanted(run: StoredRun) -> bool:
+        # An index may name a run of another time at this id, whose header the server removed.
+        of_parent = request.parent_id in (None, run.parent)
+        return of_parent and request.labels.items() <= run.labels.items()
+
     found: list[StoredRun] = []
     looked = 0
     while True:
@@ -50,9 +56,7 @@ async def _page(tenant: Tenant, bucket: Bucket, request: ListRunsRequest) -> Pag
         count, last_score, last_id, *runs = reply
         looked += int(count)
         score, id = last_score.decode(), last_id.decode()
-        found += [
-            stored_run(name.decode(), flat)
-            for name, flat in zip(runs[::2], runs[1::2], strict=True)
-        ]
+        pairs = zip(runs[::2], runs[1::2], strict=True)
+        found += filter(is_wanted, (stored_run(name.decode(), flat) for name, flat in pairs))
         if not score or len(found) >= request.limit or looked >= most:
             return Page(found, f"{score}:{id}" if score else "", looked)

@@ -7,6 +7,7 @@ the entries, on the same connection.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from typing import NamedTuple
 
 from stores_core.errors import CorruptRecordError, StoreError, StoreUnavailableError
@@ -18,6 +19,13 @@ from stores_redis.storage import Command, Tenant
 
 PIECE_BYTES = MIB
 """Larger batches are staged, in pieces of this size: the server takes some ms for one."""
+
+PART_BYTES = MIB // 4
+"""A large entry is cut into parts of this size. The server frees a list of many in the background,
+while one of a few is freed by whoever removes it."""
+
+PARTS_AT_ONCE = 8
+"""So many parts one command takes."""
 
 ROWS_AT_ONCE = 16
 """So many segments are asked for in one go."""
@@ -53,15 +61,17 @@ async def read_entries(
         check.append((b"HMGET", bucket.run(run.id), b"token", b"joined"))
     while len(parts) < len(rows) and (enough is None or sum(sizes) < enough):
         asked = rows[len(parts) : len(parts) + ahead]
-        reads: list[Command] = [
-            (b"LRANGE", bucket.tag + b"seg:" + name, first, stop - 1) for name, first, stop in asked
-        ]
-        found = await tenant.read_many([*reads, *check])
+        reads = [_reads_of(bucket, row) for row in asked]
+        found = await tenant.read_many([*chain.from_iterable(reads), *check])
         if run is not None and found.pop() != [run.token, run.joined or None]:
             raise RunChangedError
-        for (_, first, stop), texts in zip(asked, found, strict=True):
-            if len(texts) != stop - first:
+        answers = iter(found)
+        for (name, first, stop), commands in zip(asked, reads, strict=True):
+            texts = list(chain.from_iterable(islice(answers, len(commands))))
+            if len(texts) != (parts_in(name) or stop - first):
                 raise CorruptRecordError(store="runs", id=run.id) if run else RunChangedError
+            if parts_in(name):
+                texts = [b"".join(texts)]
             parts.append(texts)
             sizes.append(sum(map(len, texts)))
         if refuse is not None:
@@ -70,11 +80,36 @@ async def read_entries(
     return parts
 
 
+def _reads_of(bucket: Bucket, row: Row) -> list[Command]:
+    """The commands that read a row."""
+    name, first, stop = row
+    key = bucket.tag + b"seg:" + name
+    if not parts_in(name):
+        return [(b"LRANGE", key, first, stop - 1)]
+    return [(b"LRANGE", key, begin, end - 1) for begin, end in part_spans(parts_in(name))]
+
+
+def parts_in(segment: bytes) -> int:
+    """Into how many parts a segment's one entry is cut; 0 where each entry is whole."""
+    return int(segment.rpartition(b"!")[2]) if b"!" in segment else 0
+
+
+def part_spans(parts: int) -> list[tuple[int, int]]:
+    """The first part and the last + 1 of what each command takes."""
+    starts = range(0, parts, PARTS_AT_ONCE)
+    return [(start, min(start + PARTS_AT_ONCE, parts)) for start in starts]
+
+
 class Piece(NamedTuple):
     """Entries that one command takes."""
 
     texts: list[bytes]
     size: int
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is one entry that is to be cut."""
+        return self.size > PIECE_BYTES
 
 
 def pieces(texts: Iterable[bytes]) -> list[Piece]:
@@ -107,10 +142,16 @@ class Staged:
         commands: list[Command] = []
         size = 0
         for part in parts:
-            name = self.new_name()
+            if part.is_large:
+                [text] = part.texts
+                cut = [text[at : at + PART_BYTES] for at in range(0, len(text), PART_BYTES)]
+                name = self.new_name(len(cut))
+                pushes = [cut[begin:end] for begin, end in part_spans(len(cut))]
+            else:
+                name, pushes = self.new_name(), [part.texts]
             args += (name, len(part.texts), part.size)
             commands.append((b"ZADD", self._bucket.staged(), self.at, name))
-            commands.append((b"RPUSH", self._bucket.segment(name), *part.texts))
+            commands += [(b"RPUSH", self._bucket.segment(name), *push) for push in pushes]
             size += part.size
             if size >= SENT_BYTES:
                 await self._tenant.stage_many(commands)
@@ -119,10 +160,11 @@ class Staged:
             await self._tenant.stage_many(commands)
         return args
 
-    def new_name(self) -> str:
-        """A name for a segment to be staged."""
-        self._names.append(f"{self._token}:{len(self._names)}")
-        return self._names[-1]
+    def new_name(self, parts: int = 0) -> str:
+        """A name for a segment to be staged, or for an entry that is cut into so many parts."""
+        name = f"{self._token}:{len(self._names)}" + (f"!{parts}" if parts else "")
+        self._names.append(name)
+        return name
 
     async def drop(self) -> None:
         """Free what was staged, if nothing came to refer to it; what fails is left to sweep."""

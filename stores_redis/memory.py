@@ -25,10 +25,11 @@ from stores_core.memory import (
 from stores_core.pages import last_name, names_page
 from stores_core.shape import WriteRequest
 from stores_core.values import filter_digest, micros
+from stores_redis.following import Follower, Listed
 from stores_redis.generations import Generations
 from stores_redis.namespaces import list_namespaces
 from stores_redis.note_reading import NoteReader
-from stores_redis.notes import Note, digests_of
+from stores_redis.notes import Note
 from stores_redis.putting import NewNote, NoteWriter, Put
 from stores_redis.recall import Recall
 from stores_redis.storage import Tenant
@@ -51,6 +52,7 @@ class RedisMemoryStore:
         known = generations or Generations()
         self._reader = NoteReader(tenant, known)
         self._writer = NoteWriter(tenant, known)
+        self._follower = Follower(self._reader)
         self._tenant = tenant
         self._embedder = embedder
         self._recall = None if embedder is None else Recall(self._reader, embedder)
@@ -128,12 +130,12 @@ class RedisMemoryStore:
         wanted = {bytes.fromhex(filter_digest(key, value)) for key, value in request.where.items()}
         query, after = request.query.casefold(), request.cursor.encode()
 
-        def keep(note: Note) -> bool:
-            if note.place <= after or (wanted and not wanted.issubset(digests_of(note.metadata()))):
+        def keep(listed: Listed) -> bool:
+            if listed.note.place <= after or (wanted and not wanted <= listed.digests):
                 return False
-            return not query or query in note.value().casefold() or query in note.key.casefold()
+            return not query or listed.contains(query)
 
-        notes = await self._reader.select(request.namespace, keep)
+        notes = await self._follower.select(request.namespace, keep)
         if query:
             page = notes[: request.limit] if request.limit else notes
             return ListMemoriesResponse(items=_scored(page, 1.0))

@@ -1,6 +1,6 @@
 """The namespaces of a tenant, in code-point order."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from heapq import merge
 
 from stores_redis.keys import Bucket
@@ -19,7 +19,7 @@ async def list_namespaces(
     return list(merge(*pages))[:most]
 
 
-async def all_namespaces(tenant: Tenant, start: str = "") -> AsyncIterator[str]:
+async def all_namespaces(tenant: Tenant, start: str = "") -> AsyncGenerator[str]:
     """All namespaces from a name on, read a page at a time."""
     names = await list_namespaces(tenant, "", None, _PAGE, start)
     while names:
@@ -28,7 +28,7 @@ async def all_namespaces(tenant: Tenant, start: str = "") -> AsyncIterator[str]:
         names = await list_namespaces(tenant, "", names[-1], _PAGE)
 
 
-async def namespaces_of(tenant: Tenant, bucket: Bucket) -> AsyncIterator[str]:
+async def namespaces_of(tenant: Tenant, bucket: Bucket) -> AsyncGenerator[str]:
     """All namespaces of one bucket, read a page at a time."""
     names = await _page(tenant, bucket, "", None, _PAGE, "")
     while names:

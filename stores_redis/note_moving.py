@@ -1,6 +1,7 @@
 """Export and import of notes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from itertools import groupby
 
 import numpy as np
@@ -44,14 +45,16 @@ class NoteMoving:
         start, after = _start_of(request.cursor)
         records: list[MemoryRecord] = []
         size, position, last = 0, "", ""
-        async for name, note, vector in _from(self._reader, embedder, start, after, request.limit):
-            size += note.whole_size
-            if len(records) == request.limit or (records and size > PAGE_BYTES):
-                position = last
-                break
-            item = note.stored()
-            records.append(MemoryRecord(namespace=name, item=item, vector=vector or None))
-            last = f"{note.place.decode()}:{name}"
+        notes = _from(self._reader, embedder, start, after, request.limit)
+        async with aclosing(notes) as all_notes:
+            async for name, note, vector in all_notes:
+                size += note.whole_size
+                if len(records) == request.limit or (records and size > PAGE_BYTES):
+                    position = last
+                    break
+                item = note.stored()
+                records.append(MemoryRecord(namespace=name, item=item, vector=vector or None))
+                last = f"{note.place.decode()}:{name}"
         for bucket in self._reader.tenant.buckets:
             floor = max(
                 floor, int(await self._reader.tenant.read("HGET", bucket.memory(), "floor") or 0)
@@ -92,7 +95,7 @@ async def _embedder(notes: NoteReader) -> EmbedderInfo | None:
 
 async def _from(
     notes: NoteReader, embedder: EmbedderInfo | None, start: str, after: bytes, most: int
-) -> AsyncIterator[tuple[str, Note, bytes]]:
+) -> AsyncGenerator[tuple[str, Note, bytes]]:
     """Namespace, note and vector of each note from a place on."""
     for_each = 4 * embedder.dimensions if embedder else 1
     step = max(1, min(most + 1, PIECE_BYTES // for_each))

@@ -1,12 +1,11 @@
-"""Reading notes: by key, a page, and all that changed since one looked last."""
+"""Reading notes by their keys, and a page of them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from stores_core.errors import CorruptRecordError
 from stores_core.limits import MIB
-from stores_core.moving import EmbedderInfo
-from stores_redis.generations import Generations, info_of
+from stores_redis.generations import Generations
 from stores_redis.keys import Bucket
 from stores_redis.notes import Note
 from stores_redis.scripts import UNPACKED, Script
@@ -17,25 +16,6 @@ PIECE_BYTES = 2 * MIB
 
 _PAGE = Script("notes_page")
 _GET = Script("notes_get")
-_CHANGES = Script("notes_changes")
-
-
-class Piece(NamedTuple):
-    """What changed in a namespace since the serial that was seen before.
-
-    ``void`` says that all that was taken in before is to be given up, ``more`` that this is not
-    all. ``embedder`` is the one whose vectors are in use in this bucket.
-    """
-
-    epoch: bytes
-    seen: bytes
-    more: bool
-    void: bool
-    embedder: EmbedderInfo | None
-    notes: int
-    vectors: int
-    gone: Sequence[bytes]
-    changed: Sequence[tuple[bytes, bytes, bytes]]
 
 
 class NoteReader:
@@ -143,61 +123,6 @@ class NoteReader:
             return b""
         active = names.partition(b" ")[0]
         return await self.tenant.read("HGET", bucket.memory(), b"embedder:" + active) or b""
-
-    async def changes(
-        self, namespace: str, epoch: bytes, seen: bytes, generation: str = ""
-    ) -> Piece:
-        """What changed since a serial: key, record and vector of each note.
-
-        With a ``generation``, vectors are wanted and records are without their texts.
-        """
-        bucket = self.tenant.home(namespace)
-        keys = [
-            bucket.memory(), bucket.note_state(namespace), bucket.note_changes(namespace),
-            bucket.notes_gone(namespace), bucket.notes(namespace),
-        ]  # fmt: skip
-        if generation:
-            keys.append(bucket.vectors(namespace, generation))
-        args = (epoch, seen, UNPACKED, PIECE_BYTES, generation)
-        reply = await self.tenant.run(_CHANGES, keys, args, writes=False)
-        self.generations.learn(bucket, reply[4])
-        gone = 9 + int(reply[8])
-        changed = zip(reply[gone::3], reply[gone + 1 :: 3], reply[gone + 2 :: 3], strict=True)
-        return Piece(
-            epoch=reply[0],
-            seen=reply[1],
-            more=reply[2] == b"more",
-            void=reply[3] == b"void",
-            embedder=info_of(reply[5]) if reply[5] else None,
-            notes=int(reply[6]),
-            vectors=int(reply[7]),
-            gone=reply[9:gone],
-            changed=list(changed),
-        )
-
-    async def select(self, namespace: str, keep: Callable[[Note], bool]) -> list[Note]:
-        """All notes that ``keep`` wants, oldest first, as they are at one instant."""
-        held: dict[bytes, Note] = {}
-        missing: set[bytes] = set()
-        epoch, seen, more = b"", b"0", True
-        while more or missing:
-            piece = await self.changes(namespace, epoch, seen)
-            epoch, seen, more = piece.epoch, piece.seen, piece.more
-            if piece.void:
-                held.clear()
-                missing.clear()
-            for key in (*piece.gone, *(key for key, _, _ in piece.changed)):
-                held.pop(key, None)
-                missing.discard(key)
-            if missing and not more:
-                raise CorruptRecordError(store="memory", id=missing.pop().decode())
-            notes = [Note.read(key, record) for key, record, _ in piece.changed]
-            filled = await self.fill(namespace, notes)
-            held |= {note.key.encode(): note for note in filled if keep(note)}
-            if len(filled) < len(notes):
-                there = {note.key for note in filled}
-                missing |= {note.key.encode() for note in notes if note.key not in there}
-        return sorted(held.values(), key=lambda note: note.place)
 
 
 def _in_groups(notes: Iterable[Note]) -> Iterable[list[Note]]:

@@ -109,23 +109,24 @@ class NoteWriter:
         has not the version ``expected``. Where the vectors in use are another embedder's, that is
         an EmbeddingMismatchError if ``strict``; else the notes are written without.
         """
+        batch = [_Outgoing.of(note) for note in new]
+        sends = sum(map(_Outgoing.size, batch)) > SENT_BYTES
+
+        async def args(mine: str) -> Sequence[Arg]:
+            token = secrets.token_hex(8)
+            if sends:
+                await self._send(namespace, token, mine, batch, new[0].updated)
+            given = [
+                part
+                for note, outgoing in zip(new, batch, strict=True)
+                for part in outgoing.given(note, sends=sends, embedded=bool(mine))
+            ]
+            return (
+                mine, info_text(embedder), "strict" if strict else "",
+                "" if expected is None else expected, cap, token, len(new), *given,
+            )  # fmt: skip
+
         for _ in range(_TRIES):
-            token, batch = secrets.token_hex(8), [_Outgoing.of(note) for note in new]
-            sends = sum(map(_Outgoing.size, batch)) > SENT_BYTES
-
-            async def args(mine: str, token: str = token, sends: bool = sends) -> Sequence[Arg]:
-                if sends:
-                    await self._send(namespace, token, mine, batch, new[0].updated)
-                given = [
-                    part
-                    for note, outgoing in zip(new, batch, strict=True)
-                    for part in outgoing.given(note, sends=sends, embedded=bool(mine))
-                ]
-                return (
-                    mine, info_text(embedder), "strict" if strict else "",
-                    "" if expected is None else expected, cap, token, len(new), *given,
-                )  # fmt: skip
-
             reply = await self._write(_PUT, namespace, args, embedder)
             if reply[0] == b"conflict":
                 return [Put(created=False, written=False, version=int(reply[1]))]

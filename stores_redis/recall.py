@@ -16,9 +16,10 @@ from stores_core.memory import ListMemoriesRequest, ListMemoriesResponse, Scored
 from stores_core.moving import EmbedderInfo
 from stores_core.values import filter_digest
 from stores_redis.embedding import Matrices, Matrix, StoredVector
+from stores_redis.following import Follower, Piece
 from stores_redis.generations import info_of
 from stores_redis.keys import Bucket
-from stores_redis.note_reading import NoteReader, Piece
+from stores_redis.note_reading import NoteReader
 from stores_redis.reembedding import embed_into, lacking
 from stores_redis.vector_indexes import MOST_PROPOSED, Near, VectorIndexes
 
@@ -40,6 +41,7 @@ class Recall:
         self._embedder = embedder
         self._info = embedder.info
         self._matrices = Matrices()
+        self._follower = Follower(notes)
         self._indexes = VectorIndexes(notes.tenant, notes.generations)
         self._fits: set[bytes] = set()
 
@@ -144,7 +146,7 @@ class Recall:
         if piece.vectors < piece.notes:
             await self._embed_lacking(namespace)
             return None
-        return Ranked(matrix.ranked(query, limit, wanted), int(piece.seen))
+        return Ranked(matrix.ranked(query, limit, wanted), int(piece.followed.changes))
 
     async def _caught_up(self, namespace: str) -> tuple[Matrix, Piece]:
         info, bucket = self._info, self._notes.tenant.home(namespace)
@@ -153,9 +155,7 @@ class Recall:
             matrix = self._matrices.of(namespace, generation, info.dimensions)
             async with matrix.lock:
                 while True:
-                    piece = await self._notes.changes(
-                        namespace, matrix.epoch, matrix.seen, generation
-                    )
+                    piece = await self._follower.changes(namespace, matrix.followed, generation)
                     self._check(bucket, piece.embedder)
                     if piece.embedder and generation != self._notes.generations.of(bucket, info):
                         break  # another client has named it

@@ -1,6 +1,7 @@
 """Vectors for notes that lack one: put by a client without an embedder, or with another."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from contextlib import aclosing
 
 from stores_core.embedding import NoteEmbedder, Vector
 from stores_redis.generations import info_text
@@ -98,8 +99,15 @@ async def _reembed_bucket(
     generations = notes.generations
     await notes.active_in(bucket)
     kept = 0
-    async for namespace, some in _lacking_anywhere(notes, bucket, embedder, limit):
-        kept += await embed_into(notes, embedder, namespace, some)
+    looked_at = 0
+    async with aclosing(namespaces_of(notes.tenant, bucket)) as all_namespaces:
+        async for namespace in all_namespaces:
+            if looked_at >= limit:
+                break
+            generation = generations.of(bucket, embedder.info)
+            some = await lacking(notes, namespace, generation, limit - looked_at)
+            looked_at += len(some)
+            kept += await embed_into(notes, embedder, namespace, some)
     while True:
         generation, known = generations.of(bucket, embedder.info), generations.known(bucket)
         args = (generation, info_text(embedder.info), known)
@@ -116,27 +124,15 @@ async def _reembed_bucket(
 async def _index(notes: NoteReader, bucket: Bucket, embedder: NoteEmbedder, limit: int) -> bool:
     """Bring the vector sets of large namespaces up to date; whether all of them are."""
     indexes = VectorIndexes(notes.tenant, notes.generations)
-    async for namespace in namespaces_of(notes.tenant, bucket):
-        if await indexes.is_due(namespace, embedder.info):
+    async with aclosing(namespaces_of(notes.tenant, bucket)) as all_namespaces:
+        async for namespace in all_namespaces:
+            if not await indexes.is_due(namespace, embedder.info):
+                continue
             added, more = await indexes.catch_up(namespace, embedder.info, limit, begin=True)
             limit -= added
             if more:
                 return False
     return True
-
-
-async def _lacking_anywhere(
-    notes: NoteReader, bucket: Bucket, embedder: NoteEmbedder, limit: int
-) -> AsyncIterator[tuple[str, list[Note]]]:
-    found = 0
-    async for namespace in namespaces_of(notes.tenant, bucket):
-        if found >= limit:
-            return
-        generation = notes.generations.of(bucket, embedder.info)
-        some = await lacking(notes, namespace, generation, limit - found)
-        found += len(some)
-        if some:
-            yield namespace, some
 
 
 async def free_retired(notes: NoteReader, bucket: Bucket, retired: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ from stores_redis.appending import key_record
 from stores_redis.forking import TRIES
 from stores_redis.keys import decoded, encoded
 from stores_redis.listing import list_page
-from stores_redis.logs import Piece, RunChangedError, gone_meanwhile, pieces, read_entries
+from stores_redis.logs import Piece, RunChangedError, Staged, gone_meanwhile, pieces, read_entries
 from stores_redis.run_rows import (
     StoredRun,
     StoredView,
@@ -96,8 +96,12 @@ class RunMoving:
     async def import_entries(self, request: ImportEntriesRequest) -> ImportEntriesResponse:
         """Bring entries of a log, a part in each step."""
         bucket, start, length = self._tenant.buckets[0], request.start, 0
+        staged = Staged(self._tenant, bucket, micros(request.at))
         for piece in pieces(request.entries) or [Piece([], 0)]:
-            args = (bucket.tag, encoded(request.log), micros(request.at), start, *piece.texts)
+            brought: list[Arg] = ["", *piece.texts]
+            if piece.is_large:
+                brought = (await staged.add([piece]))[:1]
+            args = (bucket.tag, encoded(request.log), micros(request.at), start, *brought)
             reply = await self._tenant.run(_IMPORT_ENTRIES, [bucket.staged()], args, writes=True)
             start, length = start + len(piece.texts), int(reply[0])
         return ImportEntriesResponse(length=length)

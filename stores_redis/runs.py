@@ -74,7 +74,8 @@ class RedisRunStore:
             bucket.tag, request.run_id, micros(request.at), new_token(),
             len(request.labels), *label_args(request.labels.items()),
         )  # fmt: skip
-        reply = await self._tenant.run(_CREATE, [bucket.run(request.run_id)], args, writes=True)
+        keys = [bucket.run(request.run_id), bucket.run_keys(request.run_id)]
+        reply = await self._tenant.run(_CREATE, keys, args, writes=True)
         return CreateRunResponse(run_id=request.run_id, created=reply[0] == b"created")
 
     async def get_run(self, request: GetRunRequest) -> GetRunResponse:

@@ -45,11 +45,16 @@ async def read_settings(storage: Storage) -> Settings:
     told = {_text(name): value for name, value in zip(hello[::2], hello[1::2], strict=True)}
     found = {name: _text(told[name]) for name in _HELLO if name in told}
     for section in ("server", "persistence", "memory", "replication"):
-        found |= _told(await _asked(storage, "INFO", section) or b"")
+        info = await _asked(storage, "INFO", section)
+        if info is None:
+            break  # and so would be the others
+        found |= _told(info)
     if "appendonly" in found:
         found["appendonly"] = {"0": "no", "1": "yes"}.get(found["appendonly"], "")
     for name in _NAMES:
         pair = await _asked(storage, "CONFIG", "GET", name)
+        if pair is None:
+            break
         if pair:
             found[name] = _text(pair[1])
     # Any key will do. Where there are no vector sets, the server does not know the command.

@@ -57,16 +57,10 @@ class Storage:
         """
         digest, text = script.prepared(headed=self.version >= (7,))
         call = (len(keys), *keys, *args)
-
-        def sent(name: bytes, which: bytes) -> list[Command]:
-            command = (name, which, *call)
-            return [command, self._wait] if writes and self.wait_replicas else [command]
-
-        meaning = of_write if writes else not_applied
-        replies = await self._exchange(sent(b"EVALSHA", digest), meaning)
+        replies = await self._sent([(b"EVALSHA", digest, *call)], writes)
         if is_unknown_script(replies[0]):
-            replies = await self._exchange(sent(b"EVAL", text), meaning)
-        return _flat(self._checked(replies, meaning)[0])
+            replies = await self._sent([(b"EVAL", text, *call)], writes)
+        return self._checked(replies, writes)[0]
 
     async def read(self, *command: Arg) -> Any:
         """The reply to one command that changes nothing."""
@@ -78,30 +72,39 @@ class Storage:
         Maps come as flat lists; scores are not to be asked for, since their type depends on how a
         host's client was made.
         """
-        replies = await self._exchange(commands, not_applied)
-        return [_flat(reply) for reply in self._checked(replies, not_applied)]
+        return self._checked(await self._sent(commands, writes=False), writes=False)
 
     async def write_many(self, commands: Sequence[Command]) -> list[Any]:
         """As :meth:`read_many`, of commands that write."""
-        waiting = bool(self.wait_replicas)
-        replies = await self._exchange([*commands, self._wait] if waiting else commands, of_write)
-        return [_flat(reply) for reply in self._checked(replies, of_write)[: len(commands)]]
+        return self._checked(await self._sent(commands, writes=True), writes=True)
 
     async def stage_many(self, commands: Sequence[Command]) -> None:
         """Send commands that write what nobody sees yet: whatever fails, nothing was applied."""
-        self._checked(await self._exchange(commands, not_applied), not_applied)
+        self._checked(await self._sent(commands, writes=False), writes=False)
 
-    def _checked(self, replies: list[Any], meaning: Callable[[Exception], Exception]) -> list[Any]:
-        for reply in replies:
-            if isinstance(reply, RedisError):
-                meant = meaning(reply)
-                raise meant from meant.__cause__
-        if meaning is of_write and self.wait_replicas and replies[-1] < self.wait_replicas:
+    async def _sent(self, commands: Sequence[Command], writes: bool) -> list[Any]:
+        """The replies to commands, and to the wait for replicas behind them if there is one."""
+        if writes and self.wait_replicas:
+            return await self._exchange([*commands, self._wait], of_write)
+        return await self._exchange(commands, of_write if writes else not_applied)
+
+    def _checked(self, replies: list[Any], writes: bool) -> list[Any]:
+        """What commands replied. Raises what the server refused, and what too few replicas have."""
+        waited = replies.pop() if writes and self.wait_replicas else self.wait_replicas
+        refused = [reply for reply in replies if isinstance(reply, RedisError)]
+        if refused:
+            meant = not_applied(refused[0])
+            if writes and len(refused) < len(replies):
+                meant = OutcomeUnknownError("the server refused a part of what was to be written")
+                meant.__cause__ = refused[0]
+            raise meant from meant.__cause__
+        if isinstance(waited, RedisError) or waited < self.wait_replicas:
+            had = "nobody knows how many" if isinstance(waited, RedisError) else waited
             raise OutcomeUnknownError(
-                f"{replies[-1]} of {self.wait_replicas} replicas have it; it was written, and a "
-                "failover may lose it"
+                f"{had} of {self.wait_replicas} replicas have it; it was written, and a failover "
+                "may lose it"
             )
-        return replies
+        return [_flat(reply) for reply in replies]
 
     async def _exchange(
         self, commands: Sequence[Command], meaning: Callable[[Exception], Exception]

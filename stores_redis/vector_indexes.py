@@ -7,6 +7,8 @@ its vector, in short steps of their own, since adding one takes the server some 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from stores_core.embedding import Vector
 from stores_core.moving import EmbedderInfo
 from stores_redis.generations import Generations, info_of
@@ -64,7 +66,8 @@ class VectorIndexes:
         )  # fmt: skip
         count = 2 * limit + 20
         tests = " and ".join(f'"{digest.hex()}" in .where' for digest in wanted)
-        data = query.astype("<f4").tobytes()
+        length = float(np.linalg.norm(query.astype(np.float64))) or 1.0
+        data = (query.astype(np.float64) / length).astype("<f4").tobytes()
         args = (generation, data, count, max(200, 2 * count), tests, _UNKNOWN)
         for _ in range(2):
             reply = await self._tenant.run(_NEAR, keys, args, writes=False)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from redis.exceptions import ResponseError
 
-from stores_core.errors import StoreUnavailableError
+from stores_core.errors import SchemaVersionError, StoreUnavailableError
 from stores_core.revisions import Revision, State, destination, state_at
 from stores_redis.keys import storage_meta, tenant_meta, tenants
 from stores_redis.scripts import Script
@@ -22,6 +22,10 @@ CODE = Revision(1, oldest=1)
 ADVICE = (
     "save a copy first: BGSAVE, and keep the file",
     "open the tenant with new code everywhere before; older code refuses it afterwards",
+)
+
+_FOREIGN = (
+    "a key of ours is there that we did not make; it was left as it is; open with another prefix"
 )
 
 _CLAIM = Script("tenant_claim")
@@ -49,15 +53,16 @@ class Found(NamedTuple):
 
 async def look(storage: Storage, name: str) -> Found:
     """What a tenant's meta key says."""
+    key = tenant_meta(storage.prefix, name)
     try:
-        fields = await storage.read(
-            "HMGET", tenant_meta(storage.prefix, name), "format", "oldest", "buckets"
+        fields, is_there = await storage.read_many(
+            [("HMGET", key, "format", "oldest", "buckets"), ("EXISTS", key)]
         )
     except StoreUnavailableError as error:
         if isinstance(error.__cause__, ResponseError) and "WRONGTYPE" in error.__cause__.args:
             return Found(State.FOREIGN, Revision(0, 0), 0)
         raise
-    if fields == [None, None, None]:
+    if not is_there:
         return Found(State.ABSENT, Revision(0, 0), 0)
     try:
         number, oldest, buckets = (int(field) for field in fields)
@@ -68,10 +73,12 @@ async def look(storage: Storage, name: str) -> Found:
 
 
 async def identity_of(storage: Storage) -> str:
-    """The identity of the storage, which gets one if it has none."""
+    """The identity of the storage, which gets one if it has none. Raises SchemaVersionError."""
     reply = await storage.run(
         _CLAIM, [storage_meta(storage.prefix)], ("identity", secrets.token_hex(16)), writes=True
     )
+    if not reply[0]:
+        raise SchemaVersionError(_FOREIGN)
     return reply[0].decode()
 
 
@@ -109,10 +116,7 @@ def refusal(found: Found) -> str:
             f"the tenant has the stored format {found.revision}, this code needs {CODE}; save a "
             "copy and run `await backend.admin.migrate()`"
         )
-    return (
-        "a key of ours is there that we did not make; it was left as it is; open with another "
-        "prefix"
-    )
+    return _FOREIGN
 
 
 def plan(found: Revision, target: str = "") -> Sequence[Step]:

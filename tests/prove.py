@@ -39,6 +39,7 @@ OPERATIONS = 20_000
 URLS = {
     "memory": "memory:prove",
     "sqlite": "sqlite:{folder}/prove.db",
+    "file": "file:{folder}/prove",
     "postgres": "{postgres}",
     "redis": "{redis}",
 }
@@ -120,6 +121,7 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     **{("random", backend): random for backend in URLS},
     **{("histories", backend): histories for backend in URLS},
     ("kills", "sqlite"): kills("tests.sqlite_kill"),
+    ("kills", "file"): kills("tests.files_kill"),
     ("server kills", "postgres"): kills("tests.postgres_kill"),
     ("server kills", "redis"): kills("tests.redis_kill"),
 }

@@ -3,8 +3,8 @@
 -- KEYS 1 the run  2 its keys
 -- ARGV 1 to 7 as in appending.lua  8 number of messages  9 their bytes  10 number of events
 --      11 their bytes  12... the messages, then the events; 1,000 at most
--- Reply: "unknown"; "known" and digest, counts; "conflict" and counts; "done" and counts; "join" and
--- the log of which the run reads too many ranges; "damaged", the log and the position.
+-- Reply: "unknown"; "known" and digest, counts; "conflict" and counts; "done" and counts; "join"
+-- and the log of which the run reads too many ranges; "damaged", the log and the position.
 -- RUN-A1 to RUN-A11: all checks, then counts, key and entries of both logs in this one step.
 
 local answer, values = refusal()

@@ -21,8 +21,7 @@ local function placed(at, first, pieces)
   view.pieces, view.is_new = {}, true
   for index = first, first + 3 * pieces - 1, 3 do
     local name, count = ARGV[index], tonumber(ARGV[index + 1])
-    if redis.call('LLEN', tag .. 'seg:' .. name) ~= count
-      or not redis.call('ZSCORE', staged, name) then
+    if entries_in(tag, name) ~= count or not redis.call('ZSCORE', staged, name) then
       return {'lost'}, nil
     end
     view.seg, view.from = name, view.count - view.start

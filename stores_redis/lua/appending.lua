@@ -49,7 +49,7 @@ local function open_log(tag, view, id)
     view.log, view.start, view.seg, view.from, view.size = id, view.count, id, 0, 0
     view.is_new = true
   end
-  local there = redis.call('LLEN', tag .. 'seg:' .. view.seg)
+  local there = entries_in(tag, view.seg)
   if there ~= view.count - view.start - view.from then
     return {'damaged', view.kind, tostring(view.start + view.from + there)}
   end

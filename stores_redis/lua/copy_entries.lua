@@ -1,9 +1,10 @@
 -- Copies entries into a staged segment, as many as one step may.
 -- with: logs
 -- KEYS 1 the segment to fill  2 what is staged
--- ARGV 1 tag  2 now  3 name of the segment to fill  4... rows of a source: segment, first, last + 1
--- Reply: "gone" where an entry is not there any more, else "copied", the number of rows taken, and the
--- entries and bytes that the segment got by it.
+-- ARGV 1 tag  2 now  3 name of the segment to fill  4... rows of a source: segment, first,
+--      last + 1, which are parts where the segment is one entry
+-- Reply: "gone" where an entry is not there any more, else "copied", the number of rows taken, and
+-- the entries and bytes that the segment got by it.
 -- RUN-F12: for joins. Nothing refers to the segment before the join is committed.
 
 local tag = ARGV[1]

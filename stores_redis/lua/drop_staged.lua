@@ -11,7 +11,7 @@ local since = redis.call('ZSCORE', KEYS[1], name)
 if not since or tonumber(since) >= tonumber(ARGV[3]) then return {'0'} end
 if string.sub(name, 1, 4) ~= 'log ' then
   local key = tag .. 'seg:' .. name
-  local count = redis.call('LLEN', key)
+  local count = entries_in(tag, name)
   redis.call('ZREM', KEYS[1], name)
   redis.call('UNLINK', key)
   return {tostring(count)}

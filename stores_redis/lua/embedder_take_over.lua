@@ -8,7 +8,8 @@
 -- EMB-5: one step for all notes of the bucket.
 
 local memory, generation = KEYS[1], ARGV[1]
-local found = redis.call('HMGET', memory, 'generations', 'notes', 'vectors:' .. generation, 'retired')
+local counted = 'vectors:' .. generation
+local found = redis.call('HMGET', memory, 'generations', 'notes', counted, 'retired')
 local generations, retired = found[1] or '', found[4] or ''
 if generations ~= ARGV[3] then return {'again', generations} end
 if tonumber(found[2] or '0') ~= tonumber(found[3] or '0') then return {'lacking'} end

@@ -1,10 +1,12 @@
 -- Starts a run as a prefix of another, in one step.
 -- with: logs headers
--- KEYS 1 the source  2 the new run
--- ARGV 1 tag  2 id of the source  3 id of the new run  4 messages to take, 0 for all  5 now  6 token
---      7 number of labels, or "" to take the source's  8... key, name of its index, value of each
--- Reply: "unknown" or "known" (the source), then the lineage of the run that stands at the new id, if
--- one does; "join" and the log of which the source has too many ranges; "forked" and the fork point.
+-- KEYS 1 the source  2 the new run  3 the keys of the new run
+-- ARGV 1 tag  2 id of the source  3 id of the new run  4 messages to take, 0 for all  5 now
+--      6 token  7 number of labels, or "" to take the source's  8... key, name of its index, value
+--      of each
+-- Reply: "unknown" or "known" (the source), then the lineage of the run that stands at the new id,
+-- if one does; "join" and the log of which the source has too many ranges; "forked" and the fork
+-- point.
 -- RUN-F1 to RUN-F9: at a cost that follows the number of ranges, which is at most 64.
 
 local source, standing = header_of(KEYS[1]), redis.call('HMGET', KEYS[2], 'token', 'parent', 'fork')
@@ -29,12 +31,14 @@ end
 local labels = ARGV[7] == '' and labels_of(source) or labels_given(8, tonumber(ARGV[7]))
 local indexes = indexes_of(tag, ARGV[2], labels)
 look_at(indexes)
+redis.call('HLEN', KEYS[3])
 
 write_header(KEYS[2], {
   'token', token, 'created', now, 'updated', now, 'parent', ARGV[2], 'fork', count,
   'm.count', count, 'm.ranges', joined_text(taken[1]),
   'e.count', event_count, 'e.ranges', joined_text(taken[2])
 }, labels)
+redis.call('UNLINK', KEYS[3]) -- RUN-F10: whatever was left there is not this run's
 enter(indexes, now, ARGV[3])
 for index, view in ipairs({messages, events}) do
   for _, range in ipairs(taken[index]) do

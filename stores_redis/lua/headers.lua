@@ -2,12 +2,12 @@
 --
 -- A header is a hash. Its fields are `token` (new with each run that bears the id), `joined` (how
 -- often its ranges were replaced), `created` and `updated` in microseconds, `parent`, `fork`,
--- `keys` (how many keyed batches it has seen), `imported`, those of its two logs, and for each label
--- ":" and its key, with the name of its index (32 characters), its place among the labels, a space
--- and the value.
+-- `keys` (how many keyed batches it has seen), `imported`, those of its two logs, and for each
+-- label ":" and its key, with the name of its index (32 characters), its place among the labels, a
+-- space and the value.
 
 local function encoded(name)
-  return (string.gsub(name, '[%z\1-\32{}:*?%[%]\\%%\127.]', function(c)
+  return (string.gsub(name, '[%z\1-\32!{}:*?%[%]\\%%\127.]', function(c)
     return string.format('%%%02x', string.byte(c))
   end))
 end

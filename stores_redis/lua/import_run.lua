@@ -2,12 +2,13 @@
 -- earlier import left at the id.
 -- with: logs headers
 -- KEYS 1 the run  2 its keys
--- ARGV 1 tag  2 id  3 token  4 token of the run that was seen at the id, or ""  5 created  6 updated
---      7 parent or ""  8 fork point  9 messages  10 events  11 number of ranges of messages
---      12 of events  13 of labels  14 of keys  15... log and length of each range; key, name of its
---      index and value of each label; each key, oldest first, with its record
--- Reply: "changed" where another run, or one that was changed here, stands at the id; "short" and the
--- log, the index of the range and how many entries are there; "imported".
+-- ARGV 1 tag  2 id  3 token  4 token of the run that was seen at the id, or ""  5 created
+--      6 updated  7 parent or ""  8 fork point  9 messages  10 events
+--      11 number of ranges of messages  12 of events  13 of labels  14 of keys
+--      15... log and length of each range; key, name of its index and value of each label; each
+--      key, oldest first, with its record
+-- Reply: "changed" where another run, or one that was changed here, stands at the id; "short" and
+-- the log, the index of the range and how many entries are there; "imported".
 -- MOVE-1, MOVE-2: the run comes to be, or becomes another, in this one step.
 
 local tag, id, token, created = ARGV[1], ARGV[2], ARGV[3], ARGV[5]

@@ -4,8 +4,8 @@
 -- KEYS the indexes that a run must stand in
 -- ARGV 1 tag  2 score and 3 id of the run to go on behind, or ""  4 most headers  5 most to look at
 --      6 microseconds that a run must have been idle since, or ""
--- Reply: how many were looked at; the score and id that the walk ended behind, or ""; then for each run
--- its id, and its header's fields and values but for the ranges.
+-- Reply: how many were looked at; the score and id that the walk ended behind, or ""; then for
+-- each run its id, and its header's fields and values but for the ranges.
 -- RUN-Q1, RUN-Q2, RUN-Q4: by rank, found by halving, so a page costs the page.
 
 local tag, most, most_looked = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,7 +1,8 @@
 -- A part of other scripts: logs, and what a run sees of them.
 --
 -- A log is made of segments, lists of at most some thousand entries or some MiB. `segs:<log>` says
--- where each begins; a log of one segment, which bears its name, has none. A run reads `ranges`,
+-- where each begins; a log of one segment, which bears its name, has none. A segment whose name
+-- ends in "!" and a number is one large entry, cut into so many parts. A run reads `ranges`,
 -- prefixes of closed logs written as "log length log length ", and then its own log. `users:<log>`
 -- says how much of a log each run needs; there is none while nobody but its owner reads it.
 
@@ -58,11 +59,22 @@ local function add_rows(tag, rows, log, first, stop)
   end
 end
 
+-- Whether a segment is one entry in parts.
+local function is_cut(name) return string.find(name, '!', 1, true) ~= nil end
+
+-- How many entries a segment holds.
+local function entries_in(tag, name)
+  local length = redis.call('LLEN', tag .. 'seg:' .. name)
+  local parts = string.match(name, '!(%d+)$')
+  if not parts then return length end
+  return length == tonumber(parts) and 1 or 0
+end
+
 -- How many entries a log holds.
 local function length_of(tag, log)
   local last = redis.call('ZREVRANGE', tag .. 'segs:' .. log, 0, 0, 'WITHSCORES')
-  if #last == 0 then return redis.call('LLEN', tag .. 'seg:' .. log) end
-  return tonumber(last[2]) + redis.call('LLEN', tag .. 'seg:' .. last[1])
+  if #last == 0 then return entries_in(tag, log) end
+  return tonumber(last[2]) + entries_in(tag, last[1])
 end
 
 -- Touches all keys that taking or leaving these ranges writes to, so that a key of another type is

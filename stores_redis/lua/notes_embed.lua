@@ -39,5 +39,7 @@ if added > 0 then
   redis.call('HINCRBY', state, 'vectors:' .. generation, added)
   redis.call('HINCRBY', memory, 'vectors:' .. generation, added)
 end
-if is_active and kept > 0 then redis.call('HSET', state, 'serial', string.format('%.0f', serial)) end
+if is_active and kept > 0 then
+  redis.call('HSET', state, 'serial', string.format('%.0f', serial))
+end
 return {'ok', tostring(kept)}

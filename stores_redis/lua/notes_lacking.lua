@@ -11,12 +11,12 @@ local changed =
   redis.call('ZRANGEBYSCORE', changes, '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, looked)
 local reply = {#changed == 2 * looked and changed[#changed] or ''}
 for index = 1, #changed, 2 do
-  local record = redis.call('HGET', notes, changed[index])
+  local record = redis.call('HGET', notes, changed[index]) or ''
   local size, id = string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%S+)\n')
-  if redis.call('HEXISTS', vectors, id) == 0 then
+  if not id or redis.call('HEXISTS', vectors, id) == 0 then
     reply[#reply + 1] = changed[index]
     reply[#reply + 1] = record
-    most, budget = most - 1, budget - tonumber(size)
+    most, budget = most - 1, budget - tonumber(size or '0')
     if most == 0 or budget <= 0 then
       reply[1] = index + 1 < #changed and changed[index + 1] or reply[1]
       break

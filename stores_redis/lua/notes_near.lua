@@ -5,9 +5,9 @@
 -- KEYS  1 memory  2 state  3 changes  4 notes  5 vectors  6 the vector set
 -- ARGV  1 the generation  2 the query's vector  3 how many to propose  4 how many to keep at hand
 --       while searching  5 a filter, or ""  6 most that it may not know
--- Reply "ok", the generations, the embedder in use or "", the serial of this instant, how many notes
---       and how many vectors there are, then key, first line of the record and vector of each, ""
---       where there is none;
+-- Reply "ok", the generations, the embedder in use or "", the serial of this instant, how many
+--       notes and how many vectors there are, then key, first line of the record and vector of
+--       each, "" where there is none;
 --       or "none" where there is no set; or "behind"
 --
 -- EMB-3: the caller scores and filters what is proposed by the stored vectors.

@@ -3,7 +3,8 @@
 --
 -- KEYS  1 order  2 notes  3 vectors, if they are wanted
 -- ARGV  1 the place behind which it begins, or ""  2 most notes  3 most bytes of their texts
--- Reply "more" or "", then key, record and vector, or "", of each note
+-- Reply "more" or "", then key, record and vector, or "", of each note. A record that was lost is
+--       "", which the caller cannot read.
 --
 -- MEM-3, ALL-11: a page is one instant, and costs the page.
 
@@ -14,15 +15,15 @@ local members = redis.call('ZRANGEBYLEX', order, from, '+', 'LIMIT', 0, most + 1
 local reply, total = {''}, 0
 for index, member in ipairs(members) do
   local key = string.sub(member, 35)
-  local record = redis.call('HGET', notes, key)
+  local record = redis.call('HGET', notes, key) or ''
   local size, id = string.match(record, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%S+)\n')
-  total = total + #key + tonumber(size)
+  total = total + #key + tonumber(size or '0')
   if index > most or (index > 1 and total > budget) then
     reply[1] = 'more'
     break
   end
   reply[#reply + 1] = key
   reply[#reply + 1] = record
-  reply[#reply + 1] = vectors and redis.call('HGET', vectors, id) or ''
+  reply[#reply + 1] = vectors and id and redis.call('HGET', vectors, id) or ''
 end
 return reply

@@ -10,8 +10,8 @@
 --       bytes of metadata and of all texts, "in" the record, "apart" or "sent" apart before, the
 --       texts or "", its vector, "sent" or ""
 -- Reply "ok", "indexed" or "", then for each note "new", "old" or "kept" (an older version than the
---       one that stands) and its version; or "conflict" and the version found; or "embedder" and the
---       one in use; or "again" and the generations; or "unsent"
+--       one that stands) and its version; or "conflict" and the version found; or "embedder" and
+--       the one in use; or "again" and the generations; or "unsent"
 --
 -- MEM-1, MEM-2, MEM-6, MEM-8, MEM-9, MEM-11, EMB-5: a put is one step, its vectors and its place
 -- included.
@@ -69,6 +69,7 @@ redis.call('HSET', state, 'serial', text(serial + count))
 if redis.call('HLEN', notes) == 0 then
   redis.call('HSET', state, 'epoch', token)
   redis.call('ZADD', namespaces, '0', namespace)
+  redis.call('UNLINK', order, changes, gone)  -- where a server that evicts left them
 end
 if mine ~= '' and generations == '' then
   redis.call('HSET', memory, 'generations', mine, 'embedder:' .. mine, about)

@@ -2,8 +2,9 @@
 -- with: logs headers
 -- flags: no-writes
 -- KEYS 1 the run
--- ARGV 1 tag  2 first message  3 most messages  4 first event  5 most events. A first of -n is that of
---      the newest n; a most of -1 is all.  6 "1" to have entries in the answer where they are small
+-- ARGV 1 tag  2 first message  3 most messages  4 first event  5 most events. A first of -n is
+--      that of the newest n; a most of -1 is all.  6 "1" to have entries in the answer where they
+--      are small
 -- Reply: nothing for an unknown run; else the header's fields and values, then for messages and for
 -- events the rows (segment, first, last + 1 in it) and the entries behind them.
 -- RUN-L1, RUN-L2: counts and places are those of one instant; what lies below them never changes.
@@ -15,6 +16,7 @@ local FEW_ENTRIES, FEW_BYTES, MOST_BYTES = 64, 131072, 2097152
 local function take_small(tag, view, rows)
   local last = #rows
   if last == 0 or rows[last - 2] ~= view.seg or view.size > MOST_BYTES then return {} end
+  if is_cut(view.seg) then return {} end
   local first, stop = tonumber(rows[last - 1]), tonumber(rows[last])
   if stop - first > FEW_ENTRIES and view.size > FEW_BYTES then return {} end
   local entries = redis.call('LRANGE', tag .. 'seg:' .. view.seg, first, stop - 1)

@@ -17,7 +17,7 @@ while true do
   local last = redis.call('ZREVRANGE', segs, 0, 0, 'WITHSCORES')
   local name, from = last[1] or log, tonumber(last[2] or '0')
   local key = tag .. 'seg:' .. name
-  local length = redis.call('LLEN', key)
+  local length = entries_in(tag, name)
   local surplus = math.min(length, from + length - need)
   if surplus <= 0 and (from < need or #last == 0) then break end
   looked = looked + 1

@@ -19,7 +19,9 @@ local function vector_of(key)
   return id and redis.call('HGET', vectors, id)
 end
 
-local found = redis.call('HMGET', state, 'epoch', 'indexed:' .. generation, 'cleaned:' .. generation)
+local found = redis.call(
+  'HMGET', state, 'epoch', 'indexed:' .. generation, 'cleaned:' .. generation
+)
 if not found[1] then return {'', '0'} end
 local indexed, cleaned = found[2] or '0', found[3] or '0'
 if redis.call('EXISTS', index) == 0 then
@@ -36,13 +38,27 @@ for at = 1, #removed, 2 do
   redis.call('VREM', index, removed[at])
   cleaned = removed[at + 1]
 end
+-- The set squares floats, so a very long or short vector is scaled; nil for a zero vector, which has
+-- no direction that a set could know.
+local function fit(data)
+  local numbers = {struct.unpack('<' .. string.rep('f', size / 4), string.sub(data, 1, size))}
+  local sum = 0
+  for at = 1, size / 4 do sum = sum + numbers[at] * numbers[at] end
+  if sum == 0 then return nil end
+  if sum > 1e-20 and sum < 1e30 then return string.sub(data, 1, size) end
+  local length = math.sqrt(sum)
+  for at = 1, size / 4 do numbers[at] = numbers[at] / length end
+  return struct.pack('<' .. string.rep('f', size / 4), unpack(numbers, 1, size / 4))
+end
+
 local changed =
   redis.call('ZRANGEBYSCORE', changes, '(' .. indexed, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
 local taken = 0
 for at = 1, #changed, 2 do
   local key = changed[at]
   local data = vector_of(key)
-  if data then
+  local vector = data and fit(data)
+  if vector then
     local digests = {}
     for from = size + 1, #data, 16 do
       local hex = string.gsub(string.sub(data, from, from + 15), '.', function(one)
@@ -51,7 +67,7 @@ for at = 1, #changed, 2 do
       digests[#digests + 1] = '"' .. hex .. '"'
     end
     redis.call(
-      'VADD', index, 'FP32', string.sub(data, 1, size), key, 'Q8',
+      'VADD', index, 'FP32', vector, key, 'Q8',
       'SETATTR', '{"where":[' .. table.concat(digests, ',') .. ']}'
     )
     taken = taken + 1

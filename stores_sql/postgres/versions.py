@@ -301,20 +301,24 @@ def refusal(found: Found, schema: str) -> SchemaVersionError:
     if found.state is State.ABSENT:
         return SchemaVersionError(
             f"{name} has no tables of agent-stores, this code needs those of revision {CODE}; open "
-            "it once with create=True, as a role that may make them"
+            "it once with create=True, as a role that may make them",
+            state=found.state,
         )
     if found.state is State.FOREIGN:
         stands = f"the revision {found.name!r}" if found.name else "tables of somebody else's"
         return SchemaVersionError(
             f"{name} has {stands}, this code knows {CODE}; it was left as it is; name another "
-            "schema, or restore the table agent_stores_revision"
+            "schema, or restore the table agent_stores_revision",
+            state=found.state,
         )
     if found.state is State.AHEAD:
         return SchemaVersionError(
             f"{name} is of revision {found.name}, this code knows {CODE}; it was left as it is; "
-            "update agent-stores"
+            "update agent-stores",
+            state=found.state,
         )
     return SchemaVersionError(
         f"{name} is of revision {found.name}, this code needs {CODE}; open it with create=True, as "
-        "a role that may change tables, and run `await backend.admin.migrate()`"
+        "a role that may change tables, and run `await backend.admin.migrate()`",
+        state=found.state,
     )

@@ -1,10 +1,15 @@
-"""Writes whose answer is lost, and writes that never left: told apart, and settled by a retry."""
+"""Writes whose answer is lost, and writes that never left: told apart, and settled by a retry.
+
+On each kind of server that clients reach by a network.
+"""
 
 import asyncio
 import random
 import time
+from typing import Any
 
 import pytest
+from redis.asyncio import Redis as TypedRedis
 
 from stores_core import (
     Backend,
@@ -19,12 +24,40 @@ from tests.lines import lines
 from tests.postgres_server import asyncpg
 from tests.proxy import Fault
 
+Redis: Any = TypedRedis  # its types are partly unknown
+
+
+@pytest.fixture(params=["postgres_url", "redis_url"])
+def server_url(request: pytest.FixtureRequest) -> str:
+    """A storage of its own on a server."""
+    return request.getfixturevalue(request.param)
+
+
+async def ended_at_random(url: str, rng: random.Random) -> None:
+    """Have the server end connections of clients, for ever."""
+    if url.startswith("redis:"):
+        async with Redis.from_url(url.partition("?")[0]) as client:
+            while True:
+                await asyncio.sleep(rng.uniform(0.01, 0.03))
+                await client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    connection = await asyncpg.connect(url)
+    try:
+        while True:
+            await asyncio.sleep(rng.uniform(0.01, 0.05))
+            await connection.fetch(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND datname = current_database() "
+                "ORDER BY random() LIMIT 1"
+            )
+    finally:
+        connection.terminate()
+
 
 @pytest.mark.parametrize("reset", [False, True])
 async def test_a_lost_answer_is_of_unknown_outcome_and_the_key_settles_it(
-    postgres_url: str, reset: bool
+    server_url: str, reset: bool
 ) -> None:
-    async with lines(postgres_url) as both:
+    async with lines(server_url) as both:
         await both.append("before")  # prepares the statement, or that answer would be the lost one
         both.proxy.cut(Fault(reply=0, reset=reset))
         with pytest.raises(OutcomeUnknownError) as unknown:
@@ -37,9 +70,9 @@ async def test_a_lost_answer_is_of_unknown_outcome_and_the_key_settles_it(
 
 
 async def test_a_lost_request_is_of_unknown_outcome_too_and_a_retry_applies_it(
-    postgres_url: str,
+    server_url: str,
 ) -> None:
-    async with lines(postgres_url) as both:
+    async with lines(server_url) as both:
         both.proxy.cut(Fault(request=0))
         with pytest.raises(OutcomeUnknownError):
             await both.append("k")
@@ -48,8 +81,8 @@ async def test_a_lost_request_is_of_unknown_outcome_too_and_a_retry_applies_it(
         assert await both.count() == 6
 
 
-async def test_created_and_forked_runs_come_with_the_id_to_ask_for(postgres_url: str) -> None:
-    async with lines(postgres_url) as both:
+async def test_created_and_forked_runs_come_with_the_id_to_ask_for(server_url: str) -> None:
+    async with lines(server_url) as both:
         for after in range(4):
             both.proxy.cut(Fault(reply=0, after=after))
             try:
@@ -72,12 +105,15 @@ async def test_created_and_forked_runs_come_with_the_id_to_ask_for(postgres_url:
             assert (again.parent_id, again.fork_point) == ("r", 3)
 
 
-async def test_no_cut_at_any_byte_tears_an_append_or_applies_it_twice(postgres_url: str) -> None:
-    """At bytes all over a request, and all over its answer, up to behind its last."""
+async def test_no_cut_at_any_byte_tears_an_append_or_applies_it_twice(server_url: str) -> None:
+    """At bytes all over a request, and all over its answer, up to behind its last.
+
+    An answer of Redis has less than 60 bytes, so each of them is tried.
+    """
     faults = [Fault(request=byte) for byte in range(0, 2_000, 23)]
-    faults += [Fault(reply=byte) for byte in range(0, 200, 3)]
+    faults += [Fault(reply=byte) for byte in (*range(60), *range(60, 200, 3))]
     unknown = 0
-    async with lines(postgres_url) as both:
+    async with lines(server_url) as both:
         for number, fault in enumerate(faults):
             for key in (f"warm {number}", f"cut {number}"):  # warm: connected, prepared
                 if key.startswith("cut"):
@@ -94,8 +130,8 @@ async def test_no_cut_at_any_byte_tears_an_append_or_applies_it_twice(postgres_u
         assert await both.count() == 3 + 2 * 3 * len(faults)
 
 
-async def test_a_server_that_is_not_there_applies_nothing(postgres_url: str) -> None:
-    async with lines(postgres_url) as both:
+async def test_a_server_that_is_not_there_applies_nothing(server_url: str) -> None:
+    async with lines(server_url) as both:
         both.proxy.refusing = True
         both.proxy.cut_all()
         await asyncio.sleep(0.01)
@@ -107,8 +143,8 @@ async def test_a_server_that_is_not_there_applies_nothing(postgres_url: str) -> 
         assert await both.count() == 6
 
 
-async def test_an_answer_that_never_comes_ends_with_the_timeout(postgres_url: str) -> None:
-    async with lines(postgres_url) as both:
+async def test_an_answer_that_never_comes_ends_with_the_timeout(server_url: str) -> None:
+    async with lines(server_url) as both:
         both.proxy.silent = True
         started = time.monotonic()
         with pytest.raises(OutcomeUnknownError):
@@ -124,8 +160,8 @@ async def test_an_answer_that_never_comes_ends_with_the_timeout(postgres_url: st
         assert await both.count() == 6
 
 
-async def test_an_answer_that_comes_late_reaches_nobody_else(postgres_url: str) -> None:
-    async with lines(postgres_url) as both:
+async def test_an_answer_that_comes_late_reaches_nobody_else(server_url: str) -> None:
+    async with lines(server_url) as both:
         await both.straight.runs.create_run(run_id="other", labels={"a": "other"})
         await both.backend.runs.get_run(run_id="r")
         both.proxy.delay = 0.3
@@ -138,7 +174,7 @@ async def test_an_answer_that_comes_late_reaches_nobody_else(postgres_url: str) 
 
 
 async def test_connections_that_are_ended_at_random_lose_and_double_nothing(
-    postgres_url: str,
+    server_url: str,
 ) -> None:
     rng = random.Random(5)
     told: list[str] = []
@@ -160,26 +196,13 @@ async def test_connections_that_are_ended_at_random_lose_and_double_nothing(
                 except StoreUnavailableError:
                     await asyncio.sleep(0.01)
 
-    async def terminate(url: str) -> None:
-        connection = await asyncpg.connect(url)
-        try:
-            while True:
-                await asyncio.sleep(rng.uniform(0.01, 0.05))
-                await connection.fetch(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE pid <> pg_backend_pid() AND datname = current_database() "
-                    "ORDER BY random() LIMIT 1"
-                )
-        finally:
-            connection.terminate()
-
-    async with open_backend(postgres_url, pool_size=4) as backend:
+    async with open_backend(server_url, pool_size=4) as backend:
         await backend.runs.create_run(run_id="r")
-        killer = asyncio.create_task(terminate(postgres_url))
+        killer = asyncio.create_task(ended_at_random(server_url, rng))
         await asyncio.gather(*(write(backend, name) for name in "abcdef"))
         killer.cancel()
         await asyncio.wait({killer})
-    async with open_backend(postgres_url) as backend:
+    async with open_backend(server_url) as backend:
         run = (await backend.runs.load_run(run_id="r")).run
         assert run
         texts = [message.text for message in run.messages]
@@ -189,8 +212,8 @@ async def test_connections_that_are_ended_at_random_lose_and_double_nothing(
         assert len(told) == 240
 
 
-async def test_deletes_puts_and_updates_may_just_be_sent_again(postgres_url: str) -> None:
-    async with lines(postgres_url) as both:
+async def test_deletes_puts_and_updates_may_just_be_sent_again(server_url: str) -> None:
+    async with lines(server_url) as both:
         runs, memory, results = both.backend.runs, both.backend.memory, both.backend.tool_results
         result = ToolResult(content=[{"type": "text", "text": "x"}])
         for after in range(5):

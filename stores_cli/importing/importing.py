@@ -1,0 +1,157 @@
+"""`import --from FORMAT`: files and databases of others into a backend."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from stores_cli.importing.databases import look_at_tables
+from stores_cli.importing.formats import Format
+from stores_cli.importing.lineage import Lineage
+from stores_cli.importing.registry import AUTO, format_named, recognise
+from stores_cli.importing.reports import FileReport, Outcome, Report, Written
+from stores_cli.importing.sessions import Found, Note, Result, Session
+from stores_cli.importing.sources import Source, age
+from stores_cli.importing.writing import Writer, run_id_of
+from stores_core import Backend, InvalidRequestError, StoreError
+
+Shown = Callable[[str], str]
+Progress = Callable[[str], None]
+
+
+async def import_sessions(
+    backend: Backend | None,
+    places: Sequence[str],
+    *,
+    format: str = AUTO,
+    labels: Mapping[str, str] | None = None,
+    shown: Shown = str,
+    progress: Progress = lambda place: None,
+) -> Report:
+    """Bring what ``places`` hold into ``backend``; without one everything is only read.
+
+    A place is a file, a folder (all files below it) or the URL of a database. ``shown`` makes a
+    place fit to be seen, so that no password of a URL gets into the report; ``progress`` is told
+    of each place begun. Stopped at any point, the same call goes on where it was. Raises
+    InvalidRequestError for an unknown format or a place that is not there; a file that nobody can
+    read is in the report, and the others go on.
+    """
+    chosen = None if format == AUTO else format_named(format)
+    report, into = Report(), _Into(backend, labels or {})
+    for place in sorted(_spread(places), key=age):
+        progress(shown(place))
+        source = Source(place, shown(place))
+        report.files.append(source.account)
+        await into.take(source, chosen)
+    return report
+
+
+def _spread(places: Sequence[str]) -> list[str]:
+    spread: list[str] = []
+    for place in places:
+        path = Path(place)
+        if Source(place).is_url:
+            spread.append(place)
+        elif path.is_dir():
+            below = sorted(found for found in path.rglob("*") if found.is_file())
+            spread += [str(found) for found in below]
+        elif path.is_file():
+            spread.append(place)
+        else:
+            raise InvalidRequestError(
+                field="file", found=f"nothing at {place!r}", allowed="a file, a folder or a URL"
+            )
+    return spread
+
+
+class _Into:
+    """Where the sessions of all places go: one writer for each format."""
+
+    def __init__(self, backend: Backend | None, labels: Mapping[str, str]) -> None:
+        self._backend, self._labels = backend, labels
+        self._writers: dict[str, Writer] = {}
+        self._lineages: dict[str, Lineage] = {}
+
+    async def take(self, source: Source, chosen: Format | None) -> None:
+        account = source.account
+        try:
+            format = chosen or await _recognised(source)
+            account.format = format.name
+            async for found in _in_turn(format, source):
+                await self._keep(account, format, found)
+        except _Unreadable as error:
+            account.refused = str(error)
+
+    async def _keep(self, account: FileReport, format: Format, found: Found) -> None:
+        _count(account, found)
+        if isinstance(found, Session) and format.copies_history:
+            self._lineages.setdefault(format.name, Lineage()).settle(found)
+        if self._backend:
+            writer = self._writers.setdefault(
+                format.name, Writer(self._backend, format.name, self._labels)
+            )
+            written = await _write(writer, found)
+        else:
+            written = _read(format, found)
+        if written.run_id or written.outcome is Outcome.CONFLICT:
+            account.runs.append(written)
+
+
+class _Unreadable(Exception):
+    """The place cannot be read on; nothing is wrong with the store."""
+
+
+async def _recognised(source: Source) -> Format:
+    try:
+        await look_at_tables(source)
+        format = recognise(source)
+    except (StoreError, OSError) as error:
+        raise _Unreadable(_why(error)) from error
+    if format is None:
+        raise _Unreadable("no importer knows this file; --from names a format")
+    return format
+
+
+def _why(error: StoreError | OSError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+async def _in_turn(format: Format, source: Source) -> AsyncIterator[Found]:
+    """What the reader yields. Raises _Unreadable, with the reason, where it cannot go on."""
+    readings = format.read(source)
+    while True:
+        try:
+            found = (
+                next(readings, None) if isinstance(readings, Iterator)
+                else await anext(readings, None)
+            )  # fmt: skip
+        except (StoreError, OSError) as error:
+            raise _Unreadable(_why(error)) from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # A file may hold anything; what no reader foresaw must not stop the other files.
+            raise _Unreadable(
+                f"its structure is none of {format.name}: {type(error).__name__}"
+            ) from error
+        if found is None:
+            return
+        yield found
+
+
+async def _write(writer: Writer, found: Found) -> Written:
+    if isinstance(found, Session):
+        return await writer.session(found)
+    if isinstance(found, Note):
+        return await writer.note(found)
+    return await writer.result(found)
+
+
+def _read(format: Format, found: Found) -> Written:
+    if not isinstance(found, Session):
+        return Written("", Outcome.READ)
+    run_id = run_id_of(format.name, found.key, found.keeps_id)
+    return Written(run_id, Outcome.READ, len(found.messages), len(found.events))
+
+
+def _count(account: FileReport, found: Found) -> None:
+    if isinstance(found, Note):
+        account.notes += 1
+    elif isinstance(found, Result):
+        account.results += 1

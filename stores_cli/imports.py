@@ -1,0 +1,105 @@
+"""``import``: archives of `export`, and the sessions of other tools, into a backend."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from stores_cli import archive
+from stores_cli.commands import command, group
+from stores_cli.exits import Exit
+from stores_cli.moving import show_copied, tally_report
+from stores_cli.options import Json, Tenant, pairs
+from stores_cli.output import Output
+from stores_cli.target import Target
+from stores_cli.transfer import Tally, move
+from stores_cli.urls import is_url, opened, shown, url_or_default
+from stores_core.backend import Backend
+from stores_core.errors import InvalidRequestError
+
+commands = group()
+
+
+@command(commands, "import", example="import --from claude-code session.jsonl sqlite:agent.db")
+async def import_(
+    files: Annotated[
+        list[str],
+        Argument(metavar="FILE... [URL]", help="What to read; at the end, the backend."),
+    ],
+    from_: Annotated[
+        str,
+        Option("--from", metavar="FORMAT", help="Sessions of another tool; `auto` recognises it."),
+    ] = "",
+    label: Annotated[
+        list[str] | None,
+        Option("--label", metavar="KEY=VALUE", help="For runs of --from; repeatable."),
+    ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="With --from: read and count, write nothing.")
+    ] = False,
+    tenant: Tenant = "",
+    json: Json = False,
+) -> int:
+    """Bring in archives, or with --from the sessions of other tools.
+
+    Repeat the command after an interruption: what is there already is passed over. With --from, a
+    session that grew since brings only what is new, folders are read with all that is below, and
+    databases are named by URL. Formats: docs/importing.md.
+
+    Ends with 1 where something was damaged, refused or stood there already as something else.
+    """
+    output = Output(json=json)
+    *names, last = files
+    places, url = (names, last) if names and is_url(last) else (files, "")
+    if from_:
+        labels = pairs(label, "--label")
+        if dry_run:
+            return await _sessions(output, None, places, from_, labels)
+        async with opened(url, tenant=tenant) as target:
+            return await _sessions(output, target, places, from_, labels)
+    if label or dry_run:
+        raise InvalidRequestError(
+            field="--label" if label else "--dry-run", found="no --from", allowed="both, or neither"
+        )
+    url_or_default(url)
+    return await _archives(output, [*map(Path, places)], url, tenant)
+
+
+async def _archives(output: Output, paths: Sequence[Path], url: str, tenant: str) -> int:
+    for path in paths:
+        await archive.check(path)
+    tally = Tally()
+    async with opened(url, tenant=tenant) as target:
+        with output.progress("importing") as step:
+            for path in paths:
+                await move(archive.pieces(path), Target(target, tally), step)
+    show_copied(output, [tally_report(tenant, tally)])
+    return Exit.FOUND if tally.conflicts.count else Exit.FINE
+
+
+async def _sessions(
+    output: Output,
+    target: Backend | None,
+    places: Sequence[str],
+    format: str,
+    labels: dict[str, str],
+) -> int:
+    # Dozens of formats, which no other command needs.
+    from stores_cli.importing import import_sessions
+
+    with output.progress("importing", len(places)) as step:
+        report = await import_sessions(
+            target,
+            places,
+            format=format,
+            labels=labels,
+            shown=shown,
+            progress=lambda _: step(1),
+        )
+    if output.json:
+        output.document(report.as_json())
+    else:
+        for line in report.lines():
+            output.line(line)
+    return Exit.FINE if report.fine else Exit.FOUND

@@ -1,0 +1,85 @@
+"""URLs of backends: opened, and shown without their passwords."""
+
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from stores_core.backend import Backend
+from stores_core.embedding import Embedder
+from stores_core.errors import InvalidRequestError, SchemaVersionError
+from stores_core.opening import open_backend, options_of, schemes
+from stores_core.revisions import State
+
+VARIABLE = "AGENT_STORES_URL"
+
+_HIDDEN = "***"
+_SECRET = re.compile(r"([?&;][^=&;#\s]*(?:pass|pwd|secret|token|key)[^=&;#\s]*=)[^&;#\s]*", re.I)
+_USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*:/*[^:@/]*):(.*)@", re.DOTALL)
+
+
+def shown(url: str) -> str:
+    """The URL without the password and without parameters that look like one.
+
+    A password that is not percent-encoded may hold any character, so all up to the last ``@`` goes.
+    """
+    return _SECRET.sub(rf"\1{_HIDDEN}", _USER.sub(rf"\1:{_HIDDEN}@", url))
+
+
+def redacted(text: str, given: Iterable[str]) -> str:
+    """``text`` with the URLs among ``given``, command-line arguments say, as `shown` gives them."""
+    for argument in (*given, os.environ.get(VARIABLE, "")):
+        if argument and shown(argument) != argument:
+            text = text.replace(argument, shown(argument))
+    return text
+
+
+def is_url(text: str) -> bool:
+    """Whether an argument names a backend rather than a file."""
+    return text.partition(":")[0] in schemes() and ":" in text
+
+
+def url_or_default(url: str) -> str:
+    """``url``, or what the environment names. Raises InvalidRequestError where neither is given."""
+    found = url or os.environ.get(VARIABLE, "")
+    if not found:
+        raise InvalidRequestError(
+            field="url",
+            found="none",
+            allowed=f"one as the last argument, or in {VARIABLE}; as sqlite:agent.db",
+        )
+    return found
+
+
+@asynccontextmanager
+async def opened(
+    url: str, *, tenant: str = "", embedder: Embedder | None = None, **options: Any
+) -> AsyncGenerator[Backend]:
+    """The backend of ``url``, or of the environment's."""
+    async with open_backend(
+        url_or_default(url), tenant=tenant, embedder=embedder, **options
+    ) as backend:
+        yield backend
+
+
+@asynccontextmanager
+async def opened_as_found(url: str, *, tenant: str = "") -> AsyncGenerator[Backend]:
+    """As `opened`, making no tables where there are none, if the backend can do without.
+
+    Raises SchemaVersionError where nothing is set up.
+    """
+    url = url_or_default(url)
+    if "create" not in options_of(url) or "create=" in url:
+        async with opened(url, tenant=tenant) as backend:
+            yield backend
+        return
+    async with AsyncExitStack() as opening:
+        try:
+            backend = await opening.enter_async_context(opened(url, tenant=tenant, create=False))
+        except SchemaVersionError as error:
+            if error.state != State.BEHIND:
+                raise
+            # Older tables are there, so nothing is made, and they are shown as they are.
+            backend = await opening.enter_async_context(opened(url, tenant=tenant))
+        yield backend

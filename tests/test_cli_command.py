@@ -1,0 +1,181 @@
+"""What holds for every command: help, exit codes, the environment, passwords, ends."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stores_cli.output import Output
+from stores_cli.reference import helps, page
+from stores_core import Message, open_backend
+from tests.command_line import Ran, fill, run, sqlite, start
+from tests.conftest import ROOT, Python
+
+__all__ = ["sqlite"]  # a fixture
+
+COMMANDS = {name: text for name, text in helps() if "\nCommands:" not in text}
+
+
+def test_the_page_is_the_help_of_this_code() -> None:
+    written = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    assert written == page(), "run: python -m stores_cli.reference > docs/command-line.md"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_an_example_and_json(name: str) -> None:
+    assert f"\n  Example: {name} " in COMMANDS[name]
+    assert "--json" in COMMANDS[name]
+    assert run(*name.split()[1:], "--help").code == 0
+
+
+def test_the_exit_codes_are_in_the_help() -> None:
+    text = " ".join(run("--help").out.split())
+    assert "0 fine, 1 found something or failed, 2 bad usage or unreachable, 130 stopped" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nonsense",), "No such command 'nonsense'"),
+        (("runs",), "Usage: agent-stores runs"),
+        (("runs", "list", "--nonsense"), "No such option: --nonsense"),
+        (("runs", "show"), "Missing argument 'RUN'"),
+        (("runs", "list", "--limit", "0", "memory:"), "--limit"),
+        (("runs", "list"), "AGENT_STORES_URL"),
+        (("runs", "list", "nodb:x"), "no installed package offers"),
+        (("runs", "list", "sqlite:x.db?nonsense=1"), "nonsense"),
+        (("runs", "list", "memory:", "--idle-for", "soon"), "--idle-for"),
+        (("copy", "memory:a", "memory:b", "--since", "soon"), "--since"),
+        (("copy", "memory:a"), "Missing argument 'DST'"),
+        (("import", "nowhere.zst", "memory:"), "No such file"),
+        (("import", "memory:"), "url: found none"),
+        (("import", "a", "memory:", "--label", "a=b"), "--from"),
+        (("conform", "nowhere:opener"), "cannot import 'nowhere'"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_says_what_to_do(
+    arguments: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AGENT_STORES_URL", raising=False)
+    ran = run(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert says in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "redis"])
+def test_what_cannot_be_reached_ends_with_2(scheme: str) -> None:
+    for command in ("doctor", "verify", "tenants"):
+        ran = run(command, f"{scheme}://ada:S3cret@127.0.0.1:9/0")
+        assert (ran.code, ran.out) == (2, "")
+        assert "Traceback" not in ran.err
+        assert "S3cret" not in ran.err
+
+
+def test_the_url_may_come_from_the_environment(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(sqlite, forks=0)
+    monkeypatch.setenv("AGENT_STORES_URL", sqlite)
+    assert run("runs", "show", "root").code == 0
+    assert run("memory", "put", "a", "b").code == 0
+    assert run("results", "grep", "r1", "two").out == "4: two\n"
+    assert run("verify").code == 0
+
+
+def test_status_of_an_empty_database_makes_no_tables(postgres_url: str) -> None:
+    for arguments in (("migrate", "status"), ("doctor",), ("migrate", "status")):
+        ran = run(*arguments, postgres_url)
+        assert ran.code == 1
+        assert "has no tables of agent-stores" in ran.err
+    assert run("migrate", "up", postgres_url).code == 0
+    assert run("migrate", "status", postgres_url).code == 0
+
+
+def test_there_is_no_bar_where_nobody_looks(sqlite: str) -> None:
+    fill(sqlite, forks=0)
+    ran = run("copy", sqlite, f"{sqlite}.copy")
+    assert ran.err == ""
+    with Output(json=False).progress("working") as step:
+        step(1)
+
+
+def test_every_end_leaves_nothing_open(sqlite: str) -> None:
+    """The process ends at once, with a code, after success and after a failure half-way."""
+    fill(sqlite)
+    for arguments, code in (
+        (("runs", "show", "root", sqlite), 0),
+        (("runs", "show", "nobody", sqlite), 1),
+        (("copy", sqlite, "postgresql://127.0.0.1:9/x"), 2),
+    ):
+        process = start(*arguments)
+        _, err = process.communicate(timeout=15)
+        assert process.returncode == code, err
+        assert "Traceback" not in err
+    assert not Path(f"{sqlite.partition(':')[2]}-wal").exists()
+
+
+def test_a_reader_that_stops_reading_is_no_failure(sqlite: str) -> None:
+    fill(sqlite, forks=0, messages=3_000)
+    command = [sys.executable, "-m", "stores_cli", "runs", "show", "root", sqlite]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(15) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_tail_follows_and_stops(sqlite: str) -> None:
+    fill(sqlite, forks=0)
+    process = start("runs", "tail", "root", sqlite, "--last", "1", "--every", "0.05", "--json")
+    assert process.stdout is not None
+    assert "word 5" in process.stdout.readline()
+
+    async def say() -> None:
+        async with open_backend(sqlite) as backend:
+            said = [Message(role="user", text="just now")]
+            await backend.runs.append_messages(run_id="root", messages=said)
+
+    asyncio.run(say())
+    assert "just now" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+
+    again = start("runs", "tail", "root", sqlite, "--last", "1", "--every", "0.05", "--json")
+    assert again.stdout is not None
+    again.stdout.readline()
+    assert run("runs", "delete", "root", sqlite, "--yes").code == 0
+    _, err = again.communicate(timeout=10)
+    assert again.returncode == 1
+    assert "deleted" in err
+
+
+def test_sweep_and_conform_say_what_they_did(sqlite: str) -> None:
+    ran = start("conform", sqlite, "--quick", "-k", "a_cut_may_fall", "--json")
+    out, err = ran.communicate(timeout=60)
+    verdict = Ran(ran.returncode, out, err).document
+    assert ran.returncode == 3, err  # a part of it
+    assert verdict["conformant"] is False
+    assert "Verdict on sqlite" in err
+
+
+def test_the_missing_extra_is_named(python: Python) -> None:
+    program = (
+        "import sys, importlib.util as u\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'typer' else real(name, *rest)\n"
+        "from stores_cli.__main__ import main\n"
+        "sys.exit(main(['doctor']))"
+    )
+    ran = python("-c", program)
+    assert ran.returncode == 2
+    assert "pip install 'agent-stores[cli]'" in ran.stderr

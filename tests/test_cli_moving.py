@@ -1,0 +1,322 @@
+"""Copies between backends, archives, and the proof that both ends hold the same."""
+
+import asyncio
+import os
+import signal
+import time
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from stores_core import Message, open_backend
+from tests.command_line import BACKENDS, HOSTILE, Ran, fill, new_url, run, sqlite, start, url
+
+__all__ = ["sqlite", "url"]  # fixtures
+
+MOMENT = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> str:
+    """Another empty SQLite file."""
+    return new_url("sqlite", request)
+
+
+def copied(ran: Ran) -> dict[str, int]:
+    """What a copy into one tenant counted."""
+    assert ran.code == 0, ran.err
+    (report,) = ran.document["tenants"]
+    return report
+
+
+def write(url: str, run_id: str, *texts: str) -> None:
+    """Append messages."""
+
+    async def work() -> None:
+        async with open_backend(url) as backend:
+            said = [Message(role="user", text=text) for text in texts]
+            assert (await backend.runs.append_messages(run_id=run_id, messages=said)).applied
+
+    asyncio.run(work())
+
+
+def test_a_copy_around_all_backends_comes_back_equal(request: pytest.FixtureRequest) -> None:
+    ring = [new_url(kind, request) for kind in (*BACKENDS, "memory")]
+    fill(ring[0])
+    sizes: list[dict[str, int]] = []
+    for source, destination in pairwise(ring):
+        sizes.append(copied(run("copy", source, destination, "--json")))
+        assert run("verify", source, destination).code == 0
+    assert {(one["runs"], one["created"], one["entries"]) for one in sizes} == {(5, 5, 11)}
+    ends = run("verify", ring[0], ring[-1], "--json").document
+    assert ends["equal"]
+    assert ends["vectors"]
+    assert ends["digests"][0] == ends["digests"][1]
+    assert ends["compared"] == {"runs": 5, "entries": 11, "notes": 6, "results": 2}
+
+
+def test_copying_again_doubles_nothing_and_brings_what_is_new(url: str, target: str) -> None:
+    fill(url)
+    copied(run("copy", url, target, "--json"))
+    again = copied(run("copy", url, target, "--json"))
+    assert (again["same"], again["created"], again["entries"], again["notes"]) == (5, 0, 0, 0)
+    write(url, "root", "new", "newer")
+    counted = copied(run("copy", url, target, "--dry-run", "--json"))
+    assert (counted["same"], counted["updated"], counted["entries"]) == (4, 1, 2)
+    assert run("verify", url, target).code == 1
+    brought = copied(run("copy", url, target, "--json"))
+    assert (brought["same"], brought["updated"], brought["entries"]) == (4, 1, 2)
+    assert run("verify", url, target).code == 0
+
+
+def test_a_copy_goes_on_being_written_and_forked(sqlite: str, url: str) -> None:
+    fill(sqlite)
+    copied(run("copy", sqlite, url, "--json"))
+    write(url, "fork-1", "from here on")
+    assert run("runs", "fork", "fork-1", url, "--id", "deeper").code == 0
+    assert run("runs", "show", "deeper", url, "--last", "1").out.endswith("from here on\n")
+    assert run("verify", url).code == 0
+    back = run("copy", sqlite, url, "--json")
+    assert back.code == 1
+    (report,) = back.document["tenants"]
+    assert report["conflictsRuns"] == ["fork-1"]
+    assert run("runs", "show", "fork-1", url, "--json").lines[0]["run"]["messageCount"] == 4
+
+
+def test_only_what_is_asked_for_is_copied(sqlite: str, target: str) -> None:
+    fill(sqlite)
+    one = copied(run("copy", sqlite, target, "--run", "fork-1", "--run", HOSTILE, "--json"))
+    assert (one["created"], one["notes"], one["results"]) == (2, 0, 0)
+    listed = run("runs", "list", target, "--json").document["runs"]
+    assert [info["id"] for info in listed] == [HOSTILE, "fork-1"]
+    assert copied(run("copy", sqlite, target, "--since", "2099-01-01", "--json"))["runs"] == 0
+    assert copied(run("copy", sqlite, target, "--since", "1d", "--json"))["created"] == 3
+    absent = run("copy", sqlite, target, "--run", "nobody")
+    assert absent.code == 2
+    assert "'nobody'" in absent.err
+
+
+def test_tenants_are_copied_one_by_one_or_all(sqlite: str, target: str) -> None:
+    for tenant in ("one", "two"):
+        fill(f"{sqlite}?tenant={tenant}")
+    copied(run("copy", sqlite, target, "--tenant", "two", "--json"))
+    assert run("tenants", target, "--json").document == {"tenants": ["two"]}
+    both = run("copy", sqlite, target, "--all-tenants", "--json").document["tenants"]
+    assert [(report["tenant"], report["created"]) for report in both] == [("one", 5), ("two", 0)]
+    assert run("verify", sqlite, target, "--tenant", "one").code == 0
+
+
+def test_a_storage_is_not_copied_onto_itself(sqlite: str) -> None:
+    fill(sqlite, forks=0)
+    ran = run("copy", sqlite, sqlite)
+    assert ran.code == 2
+    assert "SRC" in ran.err
+
+
+def test_a_dry_run_writes_nothing(sqlite: str, target: str) -> None:
+    fill(sqlite)
+    counted = copied(run("copy", sqlite, target, "--dry-run", "--json"))
+    assert (counted["created"], counted["entries"], counted["notes"]) == (5, 11, 6)
+    assert run("runs", "list", target, "--json").document["runs"] == []
+
+
+def test_verify_names_what_differs(sqlite: str, target: str) -> None:
+    fill(sqlite)
+    copied(run("copy", sqlite, target, "--json"))
+    run("runs", "label", "fork-0", target, "--set", "more=1")
+    run("runs", "delete", "fork-1", target, "--yes")
+    write(target, "fork-2", "only here")
+    run("runs", "fork", "root", target, "--id", "extra")
+    run("memory", "put", "n0", "other", target)
+    run("memory", "delete", "n1", target, "-n", "user/ada")
+    run("results", "delete", "r1", target)
+    found = run("verify", sqlite, target, "--json")
+    assert found.code == 1
+    different = {(one["kind"], one["id"]): one["what"] for one in found.document["differences"]}
+    assert different.pop(("run", "fork-2")) == "updated_at, message_count"
+    assert different == {
+        ("run", "fork-0"): "updated_at, labels",
+        ("run", "fork-1"): "only in the first",
+        ("run", "extra"): "only in the second",
+        ("note", "n0"): "another value, metadata, time or version",
+        ("note", "n1"): "only in the first",
+        ("result", "r1"): "only in the first",
+    }
+    assert found.document["digests"][0] != found.document["digests"][1]
+    subset = run("verify", sqlite, target, "--subset", "--json").document
+    assert not [one for one in subset["differences"] if one["id"] == "extra"]
+
+
+def test_verify_finds_the_entry_that_differs(sqlite: str, target: str) -> None:
+    for end, text in ((sqlite, "here"), (target, "there")):
+
+        async def work(end: str = end, text: str = text) -> None:
+            async with open_backend(end, clock=lambda: MOMENT) as backend:
+                await backend.runs.create_run(run_id="a")
+                said = [Message(role="user", text=word) for word in ("same", text, "same")]
+                await backend.runs.append_messages(run_id="a", messages=said)
+
+        asyncio.run(work())
+    (difference,) = run("verify", sqlite, target, "--json").document["differences"]
+    assert difference["what"] == "messages from position 1 on"
+
+
+def test_other_embedders_are_said_and_not_compared(sqlite: str, target: str) -> None:
+    fill(sqlite, forks=0)
+    copied(run("copy", sqlite, target, "--json"))
+    assert run("memory", "reembed", target, "--embedder", "words:8").code == 0
+    found = run("verify", sqlite, target, "--json")
+    assert found.code == 0
+    assert not found.document["vectors"]
+
+
+def test_a_copied_family_still_shares_its_prefix(request: pytest.FixtureRequest) -> None:
+    source, destination = new_url("sqlite", request), new_url("file", request)
+    fill(source, forks=30, messages=2_000)
+    alone = new_url("file", request)
+    copied(run("copy", source, alone, "--run", "root", "--json"))
+    copied(run("copy", source, destination, "--json"))
+    assert _bytes(destination) < 1.1 * _bytes(alone) + 100_000
+
+
+def _bytes(url: str) -> int:
+    async def work() -> int:
+        async with open_backend(url) as backend:
+            return (await backend.admin.measure()).bytes or 0
+
+    return asyncio.run(work())
+
+
+def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
+    fill(sqlite, forks=300, messages=3_000)
+    there = 0
+    for sent, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
+        process = start("copy", sqlite, target)
+        _wait_for_runs(target, there + 20)
+        process.send_signal(sent)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == code, out + err
+        assert "Traceback" not in err
+        there = len(run("runs", "list", target, "--limit", "1000", "--json").document["runs"])
+    assert there < 302
+    rest = copied(run("copy", sqlite, target, "--json"))
+    assert rest["same"] >= there
+    assert rest["created"] == 302 - rest["same"]
+    assert run("verify", sqlite, target).code == 0
+    assert run("verify", target).code == 0
+
+
+def _wait_for_runs(url: str, count: int) -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if Path(url.partition(":")[2]).exists():
+            listed = run("runs", "list", url, "--limit", "1000", "--json")
+            if listed.code == 0 and len(listed.document["runs"]) >= count:
+                return
+        time.sleep(0.02)
+    raise AssertionError("the copy does not get on")
+
+
+def test_runs_that_are_written_to_meanwhile_are_whole_and_named(sqlite: str, target: str) -> None:
+    fill(sqlite, forks=300)
+    process = start("copy", sqlite, target, "--json")
+    _wait_for_runs(target, 20)
+    # The newest are copied first, so one that is there already and one that is to come.
+    for number in range(50):
+        for id in ("fork-299", "root"):
+            write_pair = (f"a{number}", f"b{number}")
+            write(sqlite, id, *write_pair)
+        if process.poll() is not None:
+            break
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    report = Ran(0, out, err).document["tenants"][0]
+    assert "fork-299" in report["movedRuns"]
+    for id in ("fork-299", "root"):
+        shown = run("runs", "show", id, target, "--json").lines[1:]
+        own = [line["message"]["text"] for line in shown if line["message"]["text"][0] in "ab"]
+        pairs = [f"{half}{number}" for number in range(len(own) // 2) for half in "ab"]
+        assert own == pairs  # whole batches, in order
+    copied(run("copy", sqlite, target, "--json"))
+    assert run("verify", sqlite, target).code == 0
+
+
+def test_an_archive_brings_everything_to_any_backend(url: str, target: str, tmp_path: Path) -> None:
+    fill(url)
+    archive = tmp_path / "all.jsonl.zst"
+    exported = run("export", url, "-o", archive, "--json")
+    assert exported.code == 0
+    assert exported.document["entries"] == 11
+    assert run("export", url, "-o", archive).code == 2
+    assert run("export", url, "-o", archive, "--force").code == 0
+    assert copied(run("import", archive, target, "--json"))["created"] == 5
+    assert copied(run("import", archive, target, "--json"))["same"] == 5
+    assert run("verify", url, target).code == 0
+    other = new_archive_of(target, tmp_path)
+    assert run("import", other, url).code == 0
+
+
+def new_archive_of(url: str, folder: Path) -> Path:
+    """An archive of all that is there."""
+    path = folder / "other.jsonl.zst"
+    assert run("export", url, "-o", path).code == 0
+    return path
+
+
+def test_an_archive_is_for_its_owner_and_in_this_folder(
+    sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(sqlite)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    before = os.umask(0)
+    try:
+        assert run("export", sqlite, "--run", HOSTILE).code == 0
+    finally:
+        os.umask(before)
+    (made,) = here.iterdir()
+    assert made.name.startswith("agent-stores-")
+    assert made.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_archive_is_named_and_nothing_of_it_is_put(
+    sqlite: str, target: str, tmp_path: Path
+) -> None:
+    fill(sqlite)
+    whole = zstandard.decompress(new_archive_of(sqlite, tmp_path).read_bytes(), 10_000_000)
+    lines = whole.splitlines(keepends=True)
+    damaged = {
+        "cut": b"".join(lines[:-1]),
+        "changed": whole.replace(b"word 3", b"word 4"),
+        "without a line": b"".join([*lines[:2], *lines[3:]]),
+        "no JSON": b"".join([lines[0], b"{\n", *lines[1:]]),
+        "more behind": whole + lines[1],
+        "half a line": whole[:-10],
+    }
+    path = tmp_path / "damaged.zst"
+    for name, data in damaged.items():
+        path.write_bytes(zstandard.compress(data))
+        ran = run("import", path, target)
+        assert ran.code == 1, name
+        assert "damaged at line" in ran.err, name
+    path.write_bytes(zstandard.compress(whole)[:-20])
+    assert run("import", path, target).code == 1
+    path.write_bytes(whole)
+    assert run("import", path, target).code == 2
+    path.write_bytes(zstandard.compress(whole.replace(b'"version":1', b'"version":7', 1)))
+    assert "version 7" in run("import", path, target).err
+    assert run("import", tmp_path / "nowhere", target).code == 2
+    assert run("runs", "list", target, "--json").document["runs"] == []
+
+
+def test_a_failed_export_leaves_no_file(sqlite: str, tmp_path: Path) -> None:
+    fill(sqlite)
+    assert run("export", sqlite, "--run", "nobody", "-o", tmp_path / "a").code == 2
+    process = start("export", f"{sqlite}x?nothing=1", "-o", tmp_path / "b")
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 2, err
+    assert not {"a", "b", "a.part", "b.part"} & {path.name for path in tmp_path.iterdir()}
