@@ -68,11 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(redacted(message if shows_help else f"{NAME}: {message}", given))
         return Exit.UNUSABLE
     except (typer.Abort, KeyboardInterrupt):
-        complain(f"{NAME}: stopped")
-        return Exit.INTERRUPTED
+        code = Exit.INTERRUPTED
     except ReaderGoneError:  # it has what it wanted
         return Exit.FINE
     except OSError as error:  # a file that was named: one that is not there, a full disk
         complain(redacted(f"{NAME}: {error.strerror or error}: {error.filename or ''}", given))
         return Exit.UNUSABLE
+    if code == Exit.INTERRUPTED:
+        complain(f"{NAME}: stopped")
     return int(code or Exit.FINE)

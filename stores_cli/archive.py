@@ -22,7 +22,15 @@ import zstandard
 from pydantic import BaseModel, ValidationError
 
 from stores_cli.transfer import Lengths, Piece, Tally
-from stores_core.codec import canonical, decode_json, decode_tool_result, encode, encode_json
+from stores_core.codec import (
+    canonical,
+    decode_events,
+    decode_json,
+    decode_messages,
+    decode_tool_result,
+    encode,
+    encode_json,
+)
 from stores_core.errors import CorruptRecordError, InvalidRequestError, StoreError
 from stores_core.limits import MIB
 from stores_core.memory import StoredMemory
@@ -147,7 +155,8 @@ def _lines(path: Path) -> Generator[bytes]:
         if raw.read(4) != zstandard.FRAME_HEADER:
             raise _no_archive("a file that is not compressed with zstd")
         raw.seek(0)
-        reader = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw), MIB)
+        unpacked = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        reader = io.BufferedReader(unpacked, MIB)
         number = 0
         while True:
             number += 1
@@ -229,6 +238,7 @@ def _result_line(record: ToolResultRecord) -> dict[str, object]:
 def _piece(line: dict[str, Any]) -> Piece:
     if "entries" in line:
         entries = [encode_json(entry) for entry in line["entries"]]
+        _check_entries(entries)
         return ImportEntriesRequest(log=line["log"], start=line["start"], entries=entries)
     if "run" in line:
         return ImportRunRequest(run=_model(RunRecord, line["run"]))
@@ -238,6 +248,14 @@ def _piece(line: dict[str, Any]) -> Piece:
         floor = line["versionFloor"]
         return ImportMemoriesRequest(memories=notes, embedder=embedder, version_floor=floor)
     return ImportToolResultsRequest(results=[_result(result) for result in line["results"]])
+
+
+def _check_entries(entries: list[bytes]) -> None:
+    # A log holds messages or events, and an entry that is neither would be found on reading only.
+    try:
+        decode_messages(entries)
+    except CorruptRecordError:
+        decode_events(entries)
 
 
 def _model(model: type[M], value: object) -> M:

@@ -5,19 +5,22 @@ log is read once on each side, however many runs share it. Where two runs are la
 logs, their entries are compared one by one.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from stores_cli.paging import PAGE, pages, paired, tied
+from stores_cli.paging import PAGE, Read, pages, paired, parting, tied
+from stores_cli.reading import read_run
 from stores_cli.transfer import NAMED, Lengths, Selection, runs_of
 from stores_core.backend import Backend
-from stores_core.codec import canonical, encode
+from stores_core.codec import canonical
+from stores_core.front import MovingFront
 from stores_core.moving import LogRange, MemoryRecord, RunRecord, ToolResultRecord
 from stores_core.values import micros
 
 R = TypeVar("R")
+Place = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class Difference:
 class Comparison:
     """What was compared, by kind, and what differs; beyond a number it is only counted.
 
-    ``digests`` of the two sides, over all records and logs in order, are equal where nothing
-    differs.
+    ``digests`` of the two sides, over all records and logs in order, are equal exactly where
+    nothing differs.
     """
 
     compared: dict[str, int] = field(
@@ -55,7 +58,7 @@ class Comparison:
             self.differences.append(Difference(kind, id, what))
 
     def digest(self, side: int, text: bytes) -> None:
-        """Take a record of one side into its digest."""
+        """Take a text of one side, 0 or 1, into its digest."""
         self._digests[side].update(len(text).to_bytes(8) + text)
 
     @property
@@ -63,42 +66,73 @@ class Comparison:
         return self._digests[0].hexdigest(), self._digests[1].hexdigest()
 
 
+@dataclass(frozen=True)
+class Kind(Generic[R]):
+    """One kind of record: its name, and of a record its id, its place in the order, its text."""
+
+    name: str
+    id: Callable[[R], str]
+    place: Callable[[R], Place]
+    text: Callable[[R], bytes]
+
+
 class Comparing:
-    """Compares two backends. ``subset``: what only the second has is no difference."""
+    """Compares two backends. ``subset``: what only the second has is no difference.
+
+    ``step`` is told of each record.
+    """
 
     def __init__(
-        self, source: Backend, target: Backend, selection: Selection, *, subset: bool
+        self,
+        first: Backend,
+        second: Backend,
+        selection: Selection,
+        *,
+        subset: bool,
+        step: Callable[[int], None],
     ) -> None:
-        self._sides = source, target
+        self._sides = first, second
         self._selection = selection
         self._subset = subset
+        self._step = step
         self._equal = Lengths()  # how far logs were found equal
         self.found = Comparison()
 
-    async def all(self, step: Callable[[int], None]) -> Comparison:
+    async def all(self) -> Comparison:
         """Compare everything that is wanted."""
-        await self._runs(step)
+        await self._runs()
         if not self._selection.runs:
-            await self._notes(step)
-            await self._results(step)
+            await self._notes()
+            await self._results()
         return self.found
 
-    async def _runs(self, step: Callable[[int], None]) -> None:
-        sides = [runs_of(side.moving, self._selection) for side in self._sides]
-        async for here, there in paired(sides[0], sides[1], _place_of_run):
-            step(1)
-            self._count("runs", here)
-            if here is None or there is None:
-                self._one_sided("run", here, there, lambda run: run.info.id)
+    async def _pairs(
+        self, kind: Kind[R], first: AsyncIterator[R], second: AsyncIterator[R]
+    ) -> AsyncGenerator[tuple[R, R]]:
+        """What both sides have; what one has alone is noted."""
+        async for here, there in paired(first, second, kind.place):
+            self._step(1)
+            self.found.compared[f"{kind.name}s"] += here is not None
+            if here is None and self._subset:
                 continue
             for side, record in enumerate((here, there)):
-                self.found.digest(side, canonical(record.info).encode())
-                self.found.digest(side, canonical([key.key for key in record.keys]).encode())
-            what = await self._run(here, there)
-            if what:
-                self.found.add("run", here.info.id, ", ".join(what))
+                if record is not None:
+                    self.found.digest(side, kind.text(record))
+            if here is not None and there is not None:
+                yield here, there
+            elif here is not None:
+                self.found.add(kind.name, kind.id(here), "only in the first")
+            elif there is not None:
+                self.found.add(kind.name, kind.id(there), "only in the second")
 
-    async def _run(self, here: RunRecord, there: RunRecord) -> list[str]:
+    async def _runs(self) -> None:
+        first, second = (runs_of(side.moving, self._selection) for side in self._sides)
+        async for here, there in self._pairs(RUN, first, second):
+            what = await self._differing(here, there)
+            if what:
+                self.found.add(RUN.name, here.info.id, ", ".join(what))
+
+    async def _differing(self, here: RunRecord, there: RunRecord) -> list[str]:
         fields = ("updated_at", "labels", "parent_id", "fork_point", "message_count", "event_count")
         different = [
             name
@@ -109,136 +143,87 @@ class Comparing:
             different.append("idempotency keys")
         for name in ("messages", "events"):
             count = min(getattr(run.info, f"{name[:-1]}_count") for run in (here, there))
-            ranges = getattr(here, name), getattr(there, name)
-            if canonical(ranges[0]) == canonical(ranges[1]):
-                at = await self._ranges(ranges[0])
+            ranges: Sequence[LogRange] = getattr(here, name)
+            if canonical(ranges) == canonical(getattr(there, name)):
+                at = await self._ranges(ranges)
             else:
-                at = await self._entries(here.info.id, name, count)
-            if at >= 0:
+                first, second = (read_run(side.runs, here.info.id, name) for side in self._sides)
+                at = await parting(first, second, 0, count, self._saw)
+            if at < count:
                 different.append(f"{name} from position {at} on")
         return different
 
-    async def _ranges(self, ranges: tuple[LogRange, ...]) -> int:
-        """Where two runs of the same ranges part, -1 for nowhere."""
+    def _saw(self, here: bytes, there: bytes) -> None:
+        self.found.compared["entries"] += 1
+        self.found.digest(0, here)
+        self.found.digest(1, there)
+
+    async def _ranges(self, ranges: Sequence[LogRange]) -> int:
+        """Where two runs of the same ranges part, or their length."""
         before = 0
         for part in ranges:
             known = self._equal.get(part.log) or 0
             if known < part.length:
-                texts = [await self._digest(side, part, known) for side in (0, 1)]
-                if texts[0] != texts[1]:
-                    return before + await self._first_other(part, known)
+                reads = [_read_log(side.moving, part.log) for side in self._sides]
+                texts = [await _digest(read, known, part.length) for read in reads]
                 for side, text in enumerate(texts):
                     self.found.digest(side, text)
+                if texts[0] != texts[1]:
+                    return before + await parting(reads[0], reads[1], known, part.length)
+                self.found.compared["entries"] += part.length - known
                 self._equal.set(part.log, part.length)
             before += part.length
-        return -1
+        return before
 
-    async def _digest(self, side: int, part: LogRange, start: int) -> bytes:
-        digest, moving = blake2b(digest_size=32), self._sides[side].moving
-        while start < part.length:
-            limit = min(PAGE, part.length - start)
-            page = await moving.export_entries(log=part.log, start=start, limit=limit)
-            if not page.entries:
-                break
-            for text in page.entries:
-                digest.update(len(text).to_bytes(8) + text)
-            start += len(page.entries)
-            if side == 0:
-                self.found.compared["entries"] += len(page.entries)
-        return digest.digest()
-
-    async def _first_other(self, part: LogRange, start: int) -> int:
-        while True:
-            texts = [
-                (await side.moving.export_entries(log=part.log, start=start, limit=1)).entries
-                for side in self._sides
-            ]
-            if texts[0] != texts[1] or not texts[0]:
-                return start
-            start += 1
-
-    async def _entries(self, run_id: str, name: str, count: int) -> int:
-        """Where two runs part, read as runs; -1 for nowhere within ``count``."""
-        start = 0
-        while start < count:
-            pages: list[list[bytes]] = []
-            for side in self._sides:
-                runs = side.runs
-                reading = runs.read_messages if name == "messages" else runs.read_events
-                page = await reading(run_id=run_id, start=start, limit=min(PAGE, count - start))
-                pages.append([encode(entry) for entry in page.entries])
-            both = min(map(len, pages))
-            for index in range(both):
-                if pages[0][index] != pages[1][index]:
-                    return start + index
-            if both == 0:  # deleted meanwhile
-                return start
-            start += both
-            self.found.compared["entries"] += both
-        return -1
-
-    async def _notes(self, step: Callable[[int], None]) -> None:
+    async def _notes(self) -> None:
         embedders = [(await side.moving.export_memories(limit=1)).embedder for side in self._sides]
         self.found.vectors = embedders[0] == embedders[1]
-        sides = [
-            tied(_notes_of(side, self._selection), _place_of_note, _key_of_note)
-            for side in self._sides
-        ]
-        async for here, there in paired(sides[0], sides[1], _key_of_note):
-            step(1)
-            self._count("notes", here)
-            if here is None or there is None:
-                self._one_sided("note", here, there, lambda note: note.item.key)
-                continue
-            texts = [canonical(note.item).encode() for note in (here, there)]
-            for side, text in enumerate(texts):
-                self.found.digest(side, text)
-            if texts[0] != texts[1]:
-                self.found.add("note", here.item.key, "another value, metadata, time or version")
-            elif self.found.vectors and here.vector != there.vector:
-                self.found.add("note", here.item.key, "another vector, or one missing")
+        kind = NOTE if self.found.vectors else NOTE_WITHOUT_VECTOR
+        # Of one time the order is that of arrival, which a copy need not keep.
+        first, second = (
+            tied(_notes_of(side, self._selection), _time_of, kind.place) for side in self._sides
+        )
+        async for here, there in self._pairs(kind, first, second):
+            if canonical(here.item) != canonical(there.item):
+                self.found.add(kind.name, here.item.key, "another value, metadata, time or version")
+            elif kind is NOTE and here.vector != there.vector:
+                self.found.add(kind.name, here.item.key, "another vector, or one missing")
 
-    async def _results(self, step: Callable[[int], None]) -> None:
-        sides = [_results_of(side, self._selection) for side in self._sides]
-        async for here, there in paired(sides[0], sides[1], _place_of_result):
-            step(1)
-            self._count("results", here)
-            if here is None or there is None:
-                self._one_sided("result", here, there, lambda result: result.ref)
-                continue
-            texts = [canonical(result).encode() for result in (here, there)]
-            for side, text in enumerate(texts):
-                self.found.digest(side, text)
-            if texts[0] != texts[1]:
-                self.found.add("result", here.ref, "another content or other labels")
-
-    def _count(self, kind: str, here: object) -> None:
-        self.found.compared[kind] += here is not None
-
-    def _one_sided(
-        self, kind: str, here: R | None, there: R | None, name: Callable[[R], str]
-    ) -> None:
-        if here is not None:
-            self.found.add(kind, name(here), "only in the first")
-        elif there is not None and not self._subset:
-            self.found.add(kind, name(there), "only in the second")
+    async def _results(self) -> None:
+        first, second = (_results_of(side, self._selection) for side in self._sides)
+        async for here, there in self._pairs(RESULT, first, second):
+            if canonical(here) != canonical(there):
+                self.found.add(RESULT.name, here.ref, "another content or other labels")
 
 
-def _place_of_run(run: RunRecord) -> tuple[int, str]:
-    return -micros(run.info.created_at), run.info.id
+RUN = Kind[RunRecord](
+    "run",
+    lambda run: run.info.id,
+    lambda run: (-micros(run.info.created_at), run.info.id),
+    lambda run: canonical([run.info, run.keys]).encode(),
+)
+NOTE_WITHOUT_VECTOR = Kind[MemoryRecord](
+    "note",
+    lambda note: note.item.key,
+    lambda note: (*_time_of(note), note.item.key),
+    lambda note: canonical([note.namespace, note.item]).encode(),
+)
+NOTE = Kind[MemoryRecord](
+    NOTE_WITHOUT_VECTOR.name,
+    NOTE_WITHOUT_VECTOR.id,
+    NOTE_WITHOUT_VECTOR.place,
+    lambda note: NOTE_WITHOUT_VECTOR.text(note) + (note.vector or b""),
+)
+RESULT = Kind[ToolResultRecord](
+    "result",
+    lambda result: result.ref,
+    lambda result: (-micros(result.created_at), result.ref),
+    lambda result: canonical(result).encode(),
+)
 
 
-def _place_of_note(note: MemoryRecord) -> tuple[str, int]:
+def _time_of(note: MemoryRecord) -> tuple[str, int]:
     return note.namespace, micros(note.item.created_at)
-
-
-def _key_of_note(note: MemoryRecord) -> tuple[str, int, str]:
-    # Of one time the order is that of arrival, which a copy need not keep.
-    return *_place_of_note(note), note.item.key
-
-
-def _place_of_result(result: ToolResultRecord) -> tuple[int, str]:
-    return -micros(result.created_at), result.ref
 
 
 async def _notes_of(side: Backend, selection: Selection) -> AsyncGenerator[MemoryRecord]:
@@ -251,3 +236,22 @@ async def _results_of(side: Backend, selection: Selection) -> AsyncGenerator[Too
     async for page in pages(side.moving.export_tool_results):
         for result in filter(selection.takes_result, page.results):
             yield result
+
+
+async def _digest(read: Read, start: int, end: int) -> bytes:
+    digest = blake2b(digest_size=32)
+    while start < end:
+        texts = await read(start, min(PAGE, end - start))
+        if not texts:  # the log is shorter
+            break
+        for text in texts:
+            digest.update(len(text).to_bytes(8) + text)
+        start += len(texts)
+    return digest.digest()
+
+
+def _read_log(moving: MovingFront, log: str) -> Read:
+    async def read(start: int, limit: int) -> Sequence[bytes]:
+        return (await moving.export_entries(log=log, start=start, limit=limit)).entries
+
+    return read

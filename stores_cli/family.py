@@ -9,11 +9,11 @@ from stores_cli.commands import command, group
 from stores_cli.exits import Exit
 from stores_cli.options import Json, Limit, RunId, Tenant, Url, pairs
 from stores_cli.output import Output, json_of
-from stores_cli.paging import PAGE, pages
-from stores_cli.runs import Full, absent, entries, page_of, print_entry
+from stores_cli.paging import pages, parting
+from stores_cli.reading import entries, length_of, read_run
+from stores_cli.runs import Full, absent, print_entry
 from stores_cli.urls import opened
 from stores_core.backend import Backend
-from stores_core.codec import encode
 from stores_core.front import RunsFront
 from stores_core.runs import RunInfo
 
@@ -167,7 +167,7 @@ async def diff(
             output.document(report)
             return Exit.FINE if report["equal"] else Exit.FOUND
         rows = [
-            (kind, shared[kind], *(_count(info, kind) - shared[kind] for info in infos))
+            (kind, shared[kind], *(length_of(info, kind) - shared[kind] for info in infos))
             for kind in shared
         ]
         output.table(("what", "shared", f"only {run}", f"only {other}"), rows)
@@ -183,10 +183,6 @@ async def diff(
     return Exit.FINE if report["equal"] else Exit.FOUND
 
 
-def _count(info: RunInfo, kind: str) -> int:
-    return info.message_count if kind == "messages" else info.event_count
-
-
 def _report(infos: list[RunInfo], shared: dict[str, int]) -> dict[str, Any]:
     labels = [info.labels for info in infos]
     different = {
@@ -194,7 +190,7 @@ def _report(infos: list[RunInfo], shared: dict[str, int]) -> dict[str, Any]:
         for key in sorted({*labels[0], *labels[1]})
         if labels[0].get(key) != labels[1].get(key)
     }
-    parted = any(_count(info, kind) > shared[kind] for info in infos for kind in shared)
+    parted = any(length_of(info, kind) > shared[kind] for info in infos for kind in shared)
     return {
         "runs": [json_of(info) for info in infos],
         "shared": shared,
@@ -203,20 +199,8 @@ def _report(infos: list[RunInfo], shared: dict[str, int]) -> dict[str, Any]:
     }
 
 
-async def _shared(runs: RunsFront, infos: list[RunInfo], kind: str) -> int:
+async def _shared(runs: RunsFront, infos: list[RunInfo], log: str) -> int:
     """How many first entries are equal."""
-    start, end = 0, min(_count(info, kind) for info in infos)
-    while start < end:
-        sides: list[list[bytes]] = []
-        for info in infos:
-            page = await page_of(runs, info.id, kind, start, min(PAGE, end - start))
-            sides.append([encode(entry) for entry in page.entries])
-        equal = 0
-        for here, there in zip(*sides, strict=False):
-            if here != there:
-                return start + equal
-            equal += 1
-        if equal == 0:  # deleted meanwhile
-            return start
-        start += equal
-    return start
+    end = min(length_of(info, log) for info in infos)
+    first, second = (read_run(runs, info.id, log) for info in infos)
+    return await parting(first, second, 0, end)

@@ -152,8 +152,12 @@ def show_copied(output: Output, reports: Sequence[Report]) -> None:
     if output.json:
         output.document({"tenants": list(reports)})
         return
-    columns = ("tenant", *(name for name in Tally().counts), *_MEANINGS)
-    output.table(columns, [[report[name] for name in columns] for report in reports])
+    names = (*Tally().counts, *_MEANINGS)
+    if len(reports) == 1:
+        output.table(("what", "count"), [(name, reports[0][name]) for name in names])
+    else:
+        rows = [[report["tenant"], *(report[name] for name in names)] for report in reports]
+        output.table(("tenant", *names), rows)
     for report in reports:
         for name, meaning in _MEANINGS.items():
             runs: list[str] = report[f"{name}Runs"]

@@ -1,6 +1,6 @@
-"""Walking through pages, and through two sequences side by side."""
+"""Walking through pages, and through two sequences or two logs side by side."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 PAGE = 1_000
@@ -57,3 +57,33 @@ async def paired(
         else:
             yield here, there
             here, there = await anext(first, None), await anext(second, None)
+
+
+Read = Callable[[int, int], Awaitable[Sequence[bytes]]]
+"""The entries of a log from a position on, as texts, at most so many."""
+
+
+async def parting(
+    first: Read,
+    second: Read,
+    start: int,
+    end: int,
+    seen: Callable[[bytes, bytes], None] = lambda one, other: None,
+) -> int:
+    """The position between ``start`` and ``end`` at which two logs part; ``end`` where they do not.
+
+    ``seen`` is told of each two entries that were compared.
+    """
+    while start < end:
+        limit = min(PAGE, end - start)
+        here, there = await first(start, limit), await second(start, limit)
+        equal = 0
+        for one, other in zip(here, there, strict=False):
+            seen(one, other)
+            if one != other:
+                return start + equal
+            equal += 1
+        if equal == 0:  # one of them is gone meanwhile
+            return start
+        start += equal
+    return end

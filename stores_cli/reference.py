@@ -22,6 +22,25 @@ open. Shell completion: `{NAME} --install-completion`.
 - Long work shows a bar on a terminal. Ctrl-C stops it, and the same command goes on from there.
 - Passwords are never shown, and nothing that is stored can steer the terminal.
 
+## The archive
+
+`export` writes JSON lines, compressed with zstd. The first says what it is and the last has the
+number and the BLAKE2b digest of the lines before, so a part is never taken for the whole. Each line
+between is one piece: entries of a log, a run with the ranges of logs that it reads, notes, results.
+Logs come before the runs that refer to them. Values have the names of the wire, as at rest
+([contract.md](contract.md)). `zstdcat FILE | jq .` reads it.
+
+```text
+{{"format": "agent-stores", "version": 1, "backend": "sqlite"}}
+{{"log": "…", "start": 0, "entries": [{{"role": "user", "text": "…"}}]}}
+{{"run": {{"info": {{…}}, "keys": [], "messages": [{{"log": "…", "length": 1}}], "events": []}}}}
+{{"notes": [{{"namespace": "", "item": {{…}}, "vector": "…"}}], "embedder": …, "versionFloor": 0}}
+{{"results": [{{"ref": "…", "createdAt": "…", "labels": {{}}, "result": {{"content": []}}}}]}}
+{{"lines": 5, "digest": "…"}}
+```
+
+## The commands
+
 What follows is the command's own help, made by `python -m stores_cli.reference`.
 """
 
@@ -53,7 +72,7 @@ def _below(command: Any, name: str, parent: Any) -> Generator[tuple[str, str]]:
 
 
 def _section(name: str, text: str) -> str:
-    return f"## {name}\n\n```text\n{text}\n```\n"
+    return f"### {name}\n\n```text\n{text}\n```\n"
 
 
 if __name__ == "__main__":

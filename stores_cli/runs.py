@@ -22,11 +22,11 @@ from stores_cli.options import (
 )
 from stores_cli.output import Output, json_of, moment
 from stores_cli.paging import PAGE, pages
+from stores_cli.reading import entries, page_of
 from stores_cli.transcript import event_lines, message_lines
 from stores_cli.urls import opened
 from stores_core.backend import Backend
-from stores_core.front import RunsFront
-from stores_core.runs import Event, Message, ReadEventsResponse, ReadMessagesResponse, RunInfo
+from stores_core.runs import Event, Message, RunInfo
 from stores_core.values import system_clock
 
 commands = group()
@@ -34,7 +34,7 @@ commands = group()
 Full = Annotated[bool, Option("--full", help="Do not cut long texts.")]
 WithEvents = Annotated[bool, Option("--events", help="The event log too.")]
 
-LISTED = ("run", "created", "updated", "messages", "events", "labels", "parent", "fork point")
+LISTED = ("run", "created", "updated", "messages", "events", "labels", "forked from")
 
 
 @command(commands, "list", example="runs list sqlite:agent.db --label user=ada --idle-for 30d")
@@ -87,9 +87,10 @@ async def filtered(
 
 def _row(info: RunInfo) -> tuple[object, ...]:
     labels = " ".join(f"{key}={value}" for key, value in info.labels.items())
+    origin = f"{info.parent_id} at {info.fork_point}" if info.parent_id else ""
     return (
         info.id, moment(info.created_at), moment(info.updated_at), info.message_count,
-        info.event_count, labels, info.parent_id, info.fork_point if info.parent_id else "",
+        info.event_count, labels, origin,
     )  # fmt: skip
 
 
@@ -128,27 +129,6 @@ async def show(
             async for position, entry in entries(backend.runs, run, kind, first, end):
                 print_entry(output, position, entry, full=full)
     return Exit.FINE
-
-
-async def entries(
-    runs: RunsFront, run_id: str, kind: str, start: int, end: int
-) -> AsyncGenerator[tuple[int, Message | Event]]:
-    """The entries of one log from ``start`` up to ``end``, with their positions."""
-    while start < end:
-        page = await page_of(runs, run_id, kind, start, min(PAGE, end - start))
-        if not page.entries:
-            return
-        for position, entry in enumerate(page.entries, start):
-            yield position, entry
-        start = page.next
-
-
-async def page_of(
-    runs: RunsFront, run_id: str, kind: str, start: int, limit: int
-) -> ReadMessagesResponse | ReadEventsResponse:
-    """A page of the log of this kind, "messages" or "events"."""
-    read = runs.read_messages if kind == "messages" else runs.read_events
-    return await read(run_id=run_id, start=start, limit=limit)
 
 
 def print_entry(output: Output, position: int, entry: Message | Event, *, full: bool) -> None:
@@ -193,9 +173,6 @@ async def tail(
         while True:
             for kind, start in seen.items():
                 page = await page_of(backend.runs, run, kind, start, PAGE)
-                if not page.found:
-                    output.beside("the run was deleted")
-                    return Exit.FOUND
                 for position, entry in enumerate(page.entries, start):
                     print_entry(output, position, entry, full=full)
                 if page.entries:

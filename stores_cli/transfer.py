@@ -2,7 +2,7 @@
 
 A piece is a request of section 7 of the contract, an import of entries, a run, notes or results.
 Logs come before the runs that refer to them, each entry once, so forks go on sharing prefixes. At
-any moment one page is in memory. Whatever was put may be put again: a copy that was cut off is
+any moment a few pages are in memory. Whatever was put may be put again: a copy that was cut off is
 simply begun anew, and asks the target how far each log is there.
 """
 
@@ -88,13 +88,16 @@ class Names:
 
 
 class Lengths:
-    """How far each log is there, as far as it is known: the latest `LOGS_KNOWN` logs."""
+    """How far each log is there, as far as it is known: the `LOGS_KNOWN` used last."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
 
     def get(self, log: str) -> int | None:
-        return self._known.get(log)
+        length = self._known.pop(log, None)
+        if length is not None:  # a log that many runs share is used often, and stays
+            self._known[log] = length
+        return length
 
     def set(self, log: str, length: int) -> None:
         self._known.pop(log, None)

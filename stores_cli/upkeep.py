@@ -65,9 +65,9 @@ async def verify(
     output = Output(json=json)
     if other:
         async with opened(url, tenant=tenant) as first, opened(other, tenant=tenant) as second:
-            comparing = Comparing(first, second, selection_of(run, since), subset=subset)
             with output.progress("comparing") as step:
-                found = await comparing.all(step)
+                wanted = selection_of(run, since)
+                found = await Comparing(first, second, wanted, subset=subset, step=step).all()
         return _show_comparison(output, found)
     async with opened(url, tenant=tenant) as backend:
         report = await backend.admin.verify(timeout=A_DAY)

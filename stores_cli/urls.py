@@ -17,6 +17,7 @@ VARIABLE = "AGENT_STORES_URL"
 _HIDDEN = "***"
 _SECRET = re.compile(r"([?&;][^=&;#\s]*(?:pass|pwd|secret|token|key)[^=&;#\s]*=)[^&;#\s]*", re.I)
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*:/*[^:@/]*):(.*)@", re.DOTALL)
+_ANYWHERE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:@/]*):\S*@")
 
 
 def shown(url: str) -> str:
@@ -28,11 +29,11 @@ def shown(url: str) -> str:
 
 
 def redacted(text: str, given: Iterable[str]) -> str:
-    """``text`` with the URLs among ``given``, command-line arguments say, as `shown` gives them."""
+    """``text`` with the URLs in it, those among ``given`` above all, as `shown` gives them."""
     for argument in (*given, os.environ.get(VARIABLE, "")):
         if argument and shown(argument) != argument:
             text = text.replace(argument, shown(argument))
-    return text
+    return _ANYWHERE.sub(rf"\1:{_HIDDEN}@", text)
 
 
 def is_url(text: str) -> bool:

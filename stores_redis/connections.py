@@ -90,16 +90,36 @@ class HostPool:
                 field="client", found=type(client).__name__, allowed="a redis.asyncio.Redis"
             )
         self._pool: Any = client.connection_pool
+        self._users = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
 
     async def take(self) -> Driver:
-        return await self._pool.get_connection()
+        self._users += 1
+        self._unused.clear()
+        try:
+            return await self._pool.get_connection()
+        except BaseException:
+            self._leave()
+            raise
 
     async def give_back(self, driver: Driver) -> None:
-        # Not to be cut off half-way, or the pool would be a connection short.
-        await asyncio.shield(self._pool.release(driver))
+        try:
+            # Not to be cut off half-way, or the pool would be a connection short.
+            await asyncio.shield(self._pool.release(driver))
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._unused.set()
 
     async def close(self) -> None:
-        pass
+        # What was begun is finished first, since the host may close its client next.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSES_WITHIN):
+                await self._unused.wait()
 
 
 async def _is_clean(driver: Driver) -> bool:

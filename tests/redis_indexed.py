@@ -16,7 +16,7 @@ from stores_redis import embedding, recall
 from stores_redis.backend import open_redis
 from stores_redis.vector_indexes import Near, VectorIndexes
 
-PREFIX = f"indexed-{os.getpid()}"
+PREFIX = "indexed"
 
 asked: Counter[str] = Counter()
 """How often a set proposed, and how often it could not."""

@@ -1,6 +1,9 @@
 """What holds for every command: help, exit codes, the environment, passwords, ends."""
 
 import asyncio
+import json
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -105,6 +108,36 @@ def test_there_is_no_bar_where_nobody_looks(sqlite: str) -> None:
         step(1)
 
 
+def test_a_terminal_gets_a_bar_and_is_asked(sqlite: str) -> None:
+    fill(sqlite)
+    copied, seen = on_terminal("copy", sqlite, f"{sqlite}.copy")
+    assert copied == 0
+    assert "copying" in seen
+    assert "created" in seen
+    for answer, code in (("n", 1), ("y", 0)):
+        deleted, seen = on_terminal("runs", "delete", "root", sqlite, says=f"{answer}\n")
+        assert "Delete the run root? [y/N]" in seen
+        assert deleted == code
+    assert run("runs", "show", "root", sqlite).code == 1
+
+
+def on_terminal(*arguments: str, says: str = "") -> tuple[int, str]:
+    """The command with a terminal as its three streams: the exit code, and what stood there."""
+    ours, its = os.openpty()
+    command = [sys.executable, "-m", "stores_cli", *arguments]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its) as process:
+        os.close(its)
+        os.write(ours, says.encode())
+        seen = b""
+        while process.poll() is None or select.select([ours], [], [], 0)[0]:
+            try:
+                seen += os.read(ours, 65_536)
+            except OSError:  # the other end is closed
+                break
+    os.close(ours)
+    return process.returncode, seen.decode()
+
+
 def test_every_end_leaves_nothing_open(sqlite: str) -> None:
     """The process ends at once, with a code, after success and after a failure half-way."""
     fill(sqlite)
@@ -166,6 +199,23 @@ def test_sweep_and_conform_say_what_they_did(sqlite: str) -> None:
     assert ran.returncode == 3, err  # a part of it
     assert verdict["conformant"] is False
     assert "Verdict on sqlite" in err
+
+
+def test_sessions_of_others_are_imported_and_damage_is_named(sqlite: str, tmp_path: Path) -> None:
+    said = {"messages": [{"role": "user", "content": "hello"}], "model": "any"}
+    fine, odd = tmp_path / "chat.json", tmp_path / "odd.bin"
+    fine.write_text(json.dumps(said))
+    odd.write_bytes(b"\0\1")
+    assert run("import", "--from", "openai-chat", "--dry-run", fine).code == 0
+    ran = run("import", "--from", "openai-chat", fine, sqlite, "--label", "a=b", "--json")
+    assert ran.code == 0, ran.err
+    (made,) = ran.document["files"][0]["runs"]
+    assert "hello" in run("runs", "show", made["runId"], sqlite).out
+    assert len(run("runs", "list", sqlite, "--label", "a=b", "--json").document["runs"]) == 1
+    again = run("import", "--from", "openai-chat", fine, sqlite, "--json").document
+    assert again["runs"] == {"same": 1}
+    assert run("import", "--from", "auto", odd, sqlite).code == 1
+    assert run("import", "--from", "nonsense", fine, sqlite).code == 2
 
 
 def test_the_missing_extra_is_named(python: Python) -> None:

@@ -1,10 +1,13 @@
 """What looks and changes nothing: doctor, lists, transcripts, trees, searches."""
 
+import asyncio
 import re
 import sqlite3
+from pathlib import Path
 
 import pytest
 
+from stores_core import Message, open_backend
 from tests.command_line import HOSTILE, fill, run, sqlite, url
 
 __all__ = ["sqlite", "url"]  # fixtures
@@ -173,3 +176,28 @@ def test_verify_names_what_is_damaged(sqlite: str) -> None:
     shown = run("runs", "show", "root", sqlite)
     assert shown.code == 1
     assert "cannot be read" in shown.err
+
+
+def test_doctor_warns_of_a_file_that_others_may_read(sqlite: str) -> None:
+    fill(sqlite, forks=0)
+    Path(sqlite.partition(":")[2]).chmod(0o644)
+    ran = run("doctor", sqlite)
+    assert ran.code == 1
+    assert "warning: " in ran.out
+    assert "chmod 600" in ran.out
+
+
+def test_a_family_of_many_generations_is_drawn() -> None:
+    async def work() -> None:
+        async with open_backend("memory:deep") as backend:
+            await backend.runs.create_run(run_id="g0")
+            await backend.runs.append_messages(run_id="g0", messages=[Message(role="user")])
+            for number in range(1_500):
+                await backend.runs.fork_run(run_id=f"g{number}", new_run_id=f"g{number + 1}")
+
+    asyncio.run(work())
+    tree = run("runs", "tree", "g1500", "memory:deep", "--limit", "2000", "--json").document
+    assert [one["depth"] for one in tree["runs"]] == list(range(1_501))
+    text = run("runs", "tree", "g1500", "memory:deep", "--limit", "2000").out
+    assert "(1500 levels deep) g1500" in text
+    assert len(text) < 400_000

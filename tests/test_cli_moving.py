@@ -4,15 +4,18 @@ import asyncio
 import os
 import signal
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from stores_core import Message, open_backend
+from stores_cli.transfer import Selection, Tally, read
+from stores_core import ImportRunRequest, Message, open_backend
 from tests.command_line import BACKENDS, HOSTILE, Ran, fill, new_url, run, sqlite, start, url
+from tests.redis_embedded import embedded_redis
 
 __all__ = ["sqlite", "url"]  # fixtures
 
@@ -51,6 +54,7 @@ def test_a_copy_around_all_backends_comes_back_equal(request: pytest.FixtureRequ
         sizes.append(copied(run("copy", source, destination, "--json")))
         assert run("verify", source, destination).code == 0
     assert {(one["runs"], one["created"], one["entries"]) for one in sizes} == {(5, 5, 11)}
+    assert not any(one["moved"] for one in sizes)
     ends = run("verify", ring[0], ring[-1], "--json").document
     assert ends["equal"]
     assert ends["vectors"]
@@ -66,7 +70,9 @@ def test_copying_again_doubles_nothing_and_brings_what_is_new(url: str, target: 
     write(url, "root", "new", "newer")
     counted = copied(run("copy", url, target, "--dry-run", "--json"))
     assert (counted["same"], counted["updated"], counted["entries"]) == (4, 1, 2)
-    assert run("verify", url, target).code == 1
+    behind = run("verify", url, target, "--json")
+    assert behind.code == 1
+    assert [one["id"] for one in behind.document["differences"]] == ["root"]
     brought = copied(run("copy", url, target, "--json"))
     assert (brought["same"], brought["updated"], brought["entries"]) == (4, 1, 2)
     assert run("verify", url, target).code == 0
@@ -160,8 +166,34 @@ def test_verify_finds_the_entry_that_differs(sqlite: str, target: str) -> None:
                 await backend.runs.append_messages(run_id="a", messages=said)
 
         asyncio.run(work())
-    (difference,) = run("verify", sqlite, target, "--json").document["differences"]
+    found = run("verify", sqlite, target, "--json").document
+    (difference,) = found["differences"]
     assert difference["what"] == "messages from position 1 on"
+    assert found["digests"][0] != found["digests"][1]
+
+
+def test_verify_compares_what_is_laid_out_otherwise(sqlite: str, target: str) -> None:
+    """The same writes on both sides, so equal runs in logs of their own."""
+    moments = {end: datetime(2026, 1, 1, tzinfo=UTC) for end in (sqlite, target)}
+    for end in moments:
+
+        def tick(end: str = end) -> datetime:
+            moments[end] += timedelta(seconds=1)
+            return moments[end]
+
+        async def work(end: str = end, tick: Callable[[], datetime] = tick) -> None:
+            async with open_backend(end, clock=tick) as backend:
+                await backend.runs.create_run(run_id="a")
+                said = [Message(role="user", text=str(n)) for n in range(1_500)]
+                for start in (0, 750):
+                    batch = said[start : start + 750]
+                    await backend.runs.append_messages(run_id="a", messages=batch)
+
+        asyncio.run(work())
+    found = run("verify", sqlite, target, "--json").document
+    assert found["equal"]
+    assert found["compared"]["entries"] == 1_500
+    assert found["digests"][0] == found["digests"][1]
 
 
 def test_other_embedders_are_said_and_not_compared(sqlite: str, target: str) -> None:
@@ -212,7 +244,7 @@ def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
 def _wait_for_runs(url: str, count: int) -> None:
     end = time.monotonic() + 30
     while time.monotonic() < end:
-        if Path(url.partition(":")[2]).exists():
+        if url.startswith("redis:") or Path(url.partition(":")[2]).exists():
             listed = run("runs", "list", url, "--limit", "1000", "--json")
             if listed.code == 0 and len(listed.document["runs"]) >= count:
                 return
@@ -266,6 +298,15 @@ def new_archive_of(url: str, folder: Path) -> Path:
     return path
 
 
+def test_a_log_that_many_share_is_brought_once(
+    sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores_cli.transfer.LOGS_KNOWN", 2)
+    fill(sqlite, forks=9)
+    exported = run("export", sqlite, "-o", tmp_path / "a.zst", "--json").document
+    assert exported["entries"] == 6 + 1 + 9 + 1
+
+
 def test_an_archive_is_for_its_owner_and_in_this_folder(
     sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +337,7 @@ def test_a_damaged_archive_is_named_and_nothing_of_it_is_put(
         "no JSON": b"".join([lines[0], b"{\n", *lines[1:]]),
         "more behind": whole + lines[1],
         "half a line": whole[:-10],
+        "no message": whole.replace(b'"role":', b'"rule":'),
     }
     path = tmp_path / "damaged.zst"
     for name, data in damaged.items():
@@ -320,3 +362,72 @@ def test_a_failed_export_leaves_no_file(sqlite: str, tmp_path: Path) -> None:
     _, err = process.communicate(timeout=20)
     assert process.returncode == 2, err
     assert not {"a", "b", "a.part", "b.part"} & {path.name for path in tmp_path.iterdir()}
+
+
+def test_an_interrupted_export_and_import_leave_nothing_half(
+    sqlite: str, target: str, tmp_path: Path
+) -> None:
+    fill(sqlite, forks=300, messages=20_000)
+    archive = tmp_path / "a.zst"
+    process = start("export", sqlite, "-o", archive)
+    while not (part := archive.with_name("a.zst.part")).exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "agent-stores: stopped\n")
+    assert not archive.exists()
+    assert not part.exists()
+
+    part.write_bytes(b"left by a kill")
+    assert run("export", sqlite, "-o", archive).code == 0
+    process = start("import", archive, target)
+    _wait_for_runs(target, 20)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "agent-stores: stopped\n")
+    assert copied(run("import", archive, target, "--json"))["same"] >= 20
+    assert run("verify", sqlite, target).code == 0
+
+
+def test_a_source_of_an_older_format_is_refused(sqlite: str, target: str) -> None:
+    fill(sqlite, forks=0)
+    assert run("migrate", "down", sqlite, "--to", "1", "--yes").code == 0
+    ran = run("copy", sqlite, target)
+    assert ran.code == 1
+    assert "0001" in ran.err
+    assert run("runs", "list", target, "--json").document["runs"] == []
+
+
+async def test_a_run_that_is_deleted_while_it_is_read_is_named() -> None:
+    async with open_backend("memory:") as source:
+        for id in ("stays", "goes"):
+            await source.runs.create_run(run_id=id)
+            await source.runs.append_messages(run_id=id, messages=[Message(role="user")])
+
+        async def reached(log: str) -> int:
+            if (await source.runs.delete_run(run_id="goes")).deleted:
+                while (await source.admin.sweep()).more:
+                    pass
+            return 0
+
+        tally = Tally()
+        pieces = [piece async for piece in read(source, Selection(), reached, tally)]
+    brought = [piece.run.info.id for piece in pieces if isinstance(piece, ImportRunRequest)]
+    assert brought == ["stays"]
+    assert tally.gone.first == ["goes"]
+
+
+def test_a_target_that_goes_away_is_said_and_the_copy_goes_on_later(sqlite: str) -> None:
+    fill(sqlite, forks=300)
+    with embedded_redis(appendonly="yes", appendfsync="always") as server:
+        process = start("copy", sqlite, server.url)
+        _wait_for_runs(server.url, 20)
+        server.kill()
+        out, err = process.communicate(timeout=60)
+        assert process.returncode in (1, 2), out + err
+        assert err.startswith("agent-stores: ")
+        assert "Traceback" not in err
+        server.start()
+        assert copied(run("copy", sqlite, server.url, "--json"))["runs"] == 302
+        assert run("verify", sqlite, server.url).code == 0

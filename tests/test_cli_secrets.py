@@ -40,6 +40,8 @@ def test_a_password_is_never_shown(url: str, seen: str, monkeypatch: pytest.Monk
             ("runs", "list", "--limit", broken, "memory:"),
             ("copy", broken, "memory:"),
             ("import", broken),
+            ("runs", "list", f"--limit={broken}", "memory:"),
+            ("runs", "list", f"--{broken}", "memory:"),
         ):
             ran = run(*arguments)
             assert ran.code == 2, arguments

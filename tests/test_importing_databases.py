@@ -296,7 +296,7 @@ def test_runs_of_the_go_sdk_in_postgres(postgres_url: str) -> None:
         for statement, values in go_rows():
             await connection.execute(statement.replace("?", "$"), *values)
         await connection.close()
-        async with taken(postgres_url) as (backend, report):
+        async with taken(postgres_url, format="go-sdk") as (backend, report):
             await check_go(backend, report)
 
     asyncio.run(fill())
@@ -322,6 +322,32 @@ def test_runs_of_the_go_sdk_in_redis(redis: str, prefix: str) -> None:
         await client.aclose()
 
     asyncio.run(fill())
+
+
+async def test_a_redis_without_such_keys_says_which_were_looked_for(redis: str) -> None:
+    report = await import_sessions(None, [f"{redis}?prefix=nobody"])
+    assert "no run under 'nobody'" in report.files[0].refused
+
+
+async def test_messages_in_any_form_and_ones_that_come_back(tmp_path: Path) -> None:
+    """Removed and put back, in another form, and what is no message at all."""
+    plain, odd = {"role": "user", "content": "plain", "id": "p"}, ["user", "a pair"]
+    insert = "INSERT INTO checkpoints VALUES ('m', '', ?, ?, ?, ?, '{}')"
+    lists: list[list[Any]] = [[HUMAN, AI], [AI], [HUMAN, AI, plain], [HUMAN, AI, plain, odd]]
+    rows = [
+        (insert, (f"c{n}", f"c{n - 1}", *SERDE.dumps_typed({"channel_values": {"messages": held}})))
+        for n, held in enumerate(lists)
+    ]
+    rows.append(
+        (insert, ("c9", "c1", *SERDE.dumps_typed({"channel_values": {"messages": [AI, OTHER]}})))
+    )
+    async with taken(langgraph_sqlite(tmp_path / "graph.db", *rows)) as (backend, _):
+        run = await loaded(backend, "langgraph-checkpoints:m")
+        assert texts(run) == ["Which berth?", "Four.", "plain"]
+        values = [(event.__pydantic_extra__ or {})["source"].get("values") for event in run.events]
+        assert values[-1] == {"messages": [odd]}
+        branch = await loaded(backend, "langgraph-checkpoints:m/c9")
+        assert texts(branch) == ["Which berth?", "Four.", "Is it deep?"]
 
 
 def test_a_database_that_cannot_be_read_is_in_the_report_without_its_password(

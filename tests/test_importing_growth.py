@@ -2,15 +2,16 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stores_cli.importing import Outcome, writing
+from stores_cli.importing import Outcome, batches
 from stores_core import Backend, Call, Message, Request, Response, open_backend
-from tests.command_line import url
+from tests.command_line import run, start, url
 from tests.importing_samples import FOLDER, bring_in
 
 __all__ = ["url"]  # a fixture
@@ -150,7 +151,7 @@ def stopping(after: int) -> Around:
 
 
 def test_an_import_that_was_stopped_goes_on(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_BATCH_ENTRIES", 3)
+    monkeypatch.setattr(batches, "BATCH_ENTRIES", 3)
     asyncio.run(_stop_and_go_on(url))
 
 
@@ -173,7 +174,7 @@ async def _stop_and_go_on(url: str) -> None:
 async def test_imports_side_by_side_end_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_BATCH_ENTRIES", 2)
+    monkeypatch.setattr(batches, "BATCH_ENTRIES", 2)
     async with open_backend("memory:") as backend, open_backend("memory:") as whole:
         files = [FOLDER / "claude-code.jsonl", FOLDER / "copilot-cli.jsonl"]
         reports = await asyncio.gather(*(bring_in(backend, *files) for _ in range(3)))
@@ -181,3 +182,64 @@ async def test_imports_side_by_side_end_as_one(
         assert await everything(backend) == await everything(whole)
         outcomes = [outcome for report in reports for outcome in report.outcomes()]
         assert set(outcomes) <= {"created", "grown", "same"}
+
+
+def long_session(path: Path, messages: int) -> Path:
+    lines = [
+        json.dumps(
+            {"type": "user", "sessionId": "long", "uuid": f"u{n}", "parentUuid": f"u{n - 1}",
+             "message": {"role": "user", "content": f"word {n}"}}
+        )
+        for n in range(messages)
+    ]  # fmt: skip
+    return put_lines(path, lines)
+
+
+async def length(url: str) -> int:
+    async with open_backend(url) as backend:
+        info = (await backend.runs.get_run(run_id="claude-code:long")).info
+        return info.message_count if info else 0
+
+
+def test_the_command_stops_at_ctrl_c_and_goes_on(tmp_path: Path) -> None:
+    session = long_session(tmp_path / "long.jsonl", 12_000)
+    url = f"sqlite:{tmp_path / 'agent.db'}"
+    stopped = start("import", "--from", "auto", session, url)
+    while not asyncio.run(length(url)):
+        assert stopped.poll() is None
+    stopped.send_signal(signal.SIGINT)
+    _, told = stopped.communicate(timeout=30)
+    assert stopped.returncode == 130
+    assert "Traceback" not in told
+    there = asyncio.run(length(url))
+    assert 0 < there < 12_000
+    again = run("import", "--from", "auto", session, url, "--json").document
+    assert again["runs"] == {"grown": 1}
+    assert asyncio.run(length(url)) == 12_000
+
+
+async def test_many_branches_of_a_long_session_cost_what_is_new(tmp_path: Path) -> None:
+    session = long_session(tmp_path / "long.jsonl", 2_000)
+    lines = session.read_text(encoding="utf-8").splitlines()
+    lines += [
+        json.dumps(
+            {"type": "user", "sessionId": "long", "uuid": f"b{n}", "parentUuid": "u1900",
+             "message": {"role": "user", "content": f"other way {n}"}}
+        )
+        for n in range(100)
+    ]  # fmt: skip
+    read = 0
+
+    async def count(call: Call, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+        nonlocal read
+        answer = await proceed(call.request)
+        read += len(getattr(answer, "entries", ()))
+        return answer
+
+    async with open_backend("memory:", interceptors=[count]) as backend:
+        report = await bring_in(backend, put_lines(session, lines))
+        assert report.outcomes() == {"created": 101}
+        assert {run.fork_point for run in report.files[0].runs} == {0, 1901}
+        assert read < 1_000, "what this import wrote itself is not read again"
+        assert (await bring_in(backend, session)).outcomes() == {"same": 101}
+        assert read < 5_000, "a prefix that all share is compared once"

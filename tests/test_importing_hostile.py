@@ -8,6 +8,8 @@ from typing import Any, cast
 import pytest
 
 from stores_cli.importing import FORMATS, FileReport
+from stores_cli.importing.anthropic_content import call_of
+from stores_cli.importing.parts import spoken
 from stores_cli.importing.sources import Source
 from stores_core import Message, open_backend
 from stores_core.codec import canonical
@@ -111,17 +113,22 @@ async def test_texts_come_back_character_by_character(tmp_path: Path) -> None:
     assert account.fine
 
 
-async def test_what_no_store_can_hold_is_changed_and_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("levels", [85, 150, 400])
+async def test_what_no_store_can_hold_is_changed_and_counted(tmp_path: Path, levels: int) -> None:
     deep: Any = "end"
-    for _ in range(150):
+    for _ in range(levels):
         deep = [deep]
     line = claude("half a \ud83d pair", "deep", nested=deep)
     line += '\n{"type":"progress","n":NaN,"big":1e999,"uuid":"p","parentUuid":"u1"}'
     messages, account = await only_run(put(tmp_path / "session.jsonl", line))
     assert messages[0].text == "half a \ufffd pair"
-    kept: Any = (messages[1].__pydantic_extra__ or {})["source"]
-    assert json.loads(kept)["nested"] == deep
-    assert sorted(account.changed.values()) == [1, 2, 2]
+    kept: Any = (messages[1].__pydantic_extra__ or {})["source"]["nested"]
+    for _ in range(levels):
+        kept = json.loads(kept) if isinstance(kept, str) else kept
+        (kept,) = kept
+    assert kept == "end"
+    counts = sorted(account.changed.values())
+    assert counts == ([1, 2] if levels < 89 else [1, 2, 2])
     assert account.fine, "changed is not damaged, but it is told"
 
 
@@ -180,4 +187,49 @@ async def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
     async with open_backend("memory:") as backend:
         report = await bring_in(backend, tmp_path, FOLDER / "pi.jsonl")
         assert report.outcomes() == {"created": 2}
-        assert [file.refused != "" for file in report.files] == [True, False, False]
+        assert sorted(file.refused != "" for file in report.files) == [False, False, True]
+        assert report.fine, "nobody named the file that holds no session"
+        assert not (await bring_in(backend, below / "empty.jsonl")).fine
+
+
+async def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
+    marked = tmp_path / "marked"
+    marked.write_bytes(b"\xef\xbb\xbf" + claude("one", "two").encode())
+    messages, account = await only_run(marked)
+    assert len(messages) == 2
+    marked.write_bytes(b"\xef\xbb\xbf" + (FOLDER / "swe-agent.traj").read_bytes())
+    assert (await only_run(marked))[1].format == "swe-agent"
+    assert account.fine
+
+
+def any_part(chance: random.Random) -> dict[str, Any]:
+    text = "".join(chance.choice("a\n \0🌊é") for _ in range(chance.randrange(5)))
+    made = {"type": "tool_use", "id": text, "name": text, "input": {"n": chance.random()}}
+    plain = {"type": "text", "text": text}
+    return chance.choice(
+        [plain, plain, plain | {"cache": text}, {"type": "image", "data": text}, made]
+    )
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_parts_can_be_put_together_again(seed: int) -> None:
+    chance = random.Random(seed)
+    parts = [any_part(chance) for _ in range(chance.randrange(6))]
+    said = spoken(parts, call_of)
+    calls, text, whole = list(said.calls), said.text, list[dict[str, Any]]()
+    if said.rest is None:
+        whole += [{"type": "text", "text": text}] if len(parts) > len(calls) else []
+        rest: list[Any] = [{"type": "tool_use", "id": made.id} for made in calls]
+    else:
+        rest = said.rest
+    for part in rest:
+        if part["type"] == "text":
+            length = part.pop("characters")
+            whole.append({"type": "text", "text": text[:length], **part})
+            text = text[length + 1 :]
+        elif part["type"] == "tool_use":
+            made = calls.pop(0)
+            whole.append({"type": "tool_use", "id": made.id, "name": made.name, "input": made.args})
+        else:
+            whole.append(part)
+    assert whole == parts

@@ -120,3 +120,9 @@ def test_a_format_that_nobody_knows_is_refused_with_the_names_of_all() -> None:
     missing = run("import", "--from", "auto", FOLDER / "nowhere.json", "memory:none")
     assert missing.code == 2
     assert "nowhere.json" in missing.err
+
+
+def test_the_page_lists_every_format_as_the_code_does(root: Path) -> None:
+    page = (root / "docs" / "importing.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert rows == [f"| `{format.name}` | {format.title} |" for format in FORMATS]

@@ -37,6 +37,26 @@ async def test_a_closed_backend_leaves_no_connection(redis_url: str) -> None:
         assert await connected(client) == before
 
 
+async def test_a_hosts_client_may_be_closed_once_the_backend_is(redis: str) -> None:
+    """What is under way is finished first, so no connection is made behind the closing."""
+    async with Redis.from_url(redis) as eye:
+        before = await connected(eye)
+        async with (
+            Redis.from_url(redis, max_connections=40) as client,
+            open_backend(with_prefix("redis:"), client=client) as backend,
+        ):
+            calls = [asyncio.create_task(backend.runs.create_run()) for _ in range(30)]
+            await asyncio.sleep(0)
+        await asyncio.wait(calls)
+        for _ in range(100):
+            if await connected(eye) == before:
+                break
+            await asyncio.sleep(0.01)
+        assert await connected(eye) == before
+        created = [call for call in calls if call.exception() is None and call.result().created]
+        assert len(created) > 10
+
+
 async def test_more_callers_than_connections_wait_for_their_turn(redis_url: str) -> None:
     async with open_backend(redis_url, pool_size=1) as backend:
         await backend.runs.create_run(run_id="r")

@@ -245,3 +245,22 @@ async def test_vectors_that_were_given_up_are_freed(redis_url: str) -> None:
         assert (await old.admin.reembed()).done
         assert (await kinds(redis_url)).count("vectors") == 1
         assert len((await old.memory.list_memories(namespace="s", query=spell(1, 0))).items) == 3
+
+
+async def test_verify_lists_each_record_that_cannot_be_read(redis_url: str) -> None:
+    async with open_backend(redis_url, embedder=Spelled()) as backend:
+        await backend.memory.put_memories(items=items(300, "v" + spell(1, 0)), namespace="s")
+        await backend.memory.put_memories(items=items(3), namespace="t")
+        notes, bodies = key_of(redis_url, "notes:s"), key_of(redis_url, "note-bodies:t")
+        for key in ("k0007", "k0123"):
+            await do(redis_url, "HSET", notes, key, "spoiled")
+        record = await do(redis_url, "HGET", notes, "k0200")
+        head, _, texts = record.partition("\n")
+        await do(redis_url, "HSET", notes, "k0200", f"{head}\n{texts[:-1]}")
+        await do(redis_url, "HDEL", bodies, (await do(redis_url, "HKEYS", bodies))[0])
+        lost = {problem.id for problem in (await backend.admin.verify()).problems}
+        assert lost > {"k0007", "k0123", "k0200"}
+        assert len(lost) == 4, "and the one whose text is gone"
+        with pytest.raises(CorruptRecordError, match="k0123"):
+            await backend.memory.get_memory(key="k0123", namespace="s")
+        assert (await backend.memory.get_memory(key="k0008", namespace="s")).found

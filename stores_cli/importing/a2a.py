@@ -1,6 +1,6 @@
 """Messages and tasks of the Agent2Agent protocol, as objects or as JSON-RPC."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -31,7 +31,7 @@ def _task(record: dict[str, Any]) -> dict[str, Any]:
     return held if "id" in held and ("artifacts" in held or "status" in held) else {}
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """A session for each context: what was said, with tasks and their artifacts as events."""
     sessions: dict[str, Session] = {}
     contexts: dict[str, str] = {}  # of JSON-RPC requests

@@ -1,7 +1,7 @@
 """Chat histories of aider: Markdown with a heading for each start of the program."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from stores_cli.importing.formats import Format
 from stores_cli.importing.sessions import Session
@@ -17,7 +17,7 @@ def recognises(source: Source) -> bool:
         return _START.encode() in file.read(4_000)
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """A session for each start. Nothing is made out of edits and commands: they stay text."""
     session: Session | None = None
     starts = Counter[str]()

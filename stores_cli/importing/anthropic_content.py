@@ -24,11 +24,13 @@ def say_blocks(
     """Add the messages of one record: each tool result is one of role tool, and what stands
     between them one of ``role``. ``source`` goes with the first of them."""
     runs: list[list[Any]] = []
-    for part in as_list(content) or [content]:
+    for part in as_list(content) if isinstance(content, list) else [content]:
         is_result = as_dict(part).get("type") == _RESULT
         if not runs or is_result or as_dict(runs[-1][0]).get("type") == _RESULT:
             runs.append([])
         runs[-1].append(part)
+    if not runs:
+        session.say(role, at=at, source=source)
     for run in runs:
         part = as_dict(run[0])
         if part.get("type") == _RESULT:

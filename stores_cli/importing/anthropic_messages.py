@@ -1,6 +1,6 @@
 """Requests and recorded calls of Anthropic's Messages API."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from stores_cli.importing.anthropic_content import say_blocks
 from stores_cli.importing.exchanges import Talks, exchanges, first_exchange
@@ -29,7 +29,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The talks of a file."""
     talks = Talks(source)
     for exchange in exchanges(source):

@@ -1,6 +1,6 @@
 """Sessions of Auggie: one object with the exchanges of a talk as numbered nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -15,7 +15,7 @@ def recognises(source: Source) -> bool:
     return "chatHistory" in document and "sessionId" in document
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The one session of a file."""
     document = as_dict(source.document)
     session = source.session(str(document.get("sessionId")))

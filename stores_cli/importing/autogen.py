@@ -1,6 +1,6 @@
 """States and histories of AutoGen: of an agent, of a team, and recorded calls of models."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -24,7 +24,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The talks of a file: in a team's state one for each member's view."""
     document = as_dict(source.document)
     if "agent_states" in document:

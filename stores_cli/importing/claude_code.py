@@ -1,7 +1,7 @@
 """Sessions of Claude Code: JSON lines, linked as a tree by uuid and parentUuid."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -30,7 +30,7 @@ def recognises(source: Source) -> bool:
     )  # fmt: skip
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The session of a file, the branches of rewinds and the sub-agents it holds."""
     document = as_dict(source.document)
     listed = document.get("loglines")

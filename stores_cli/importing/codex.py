@@ -1,6 +1,6 @@
 """Rollouts of Codex: JSON lines of {timestamp, type, payload}."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -21,7 +21,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The one session of a rollout. What is said both as an item and as an event comes once."""
     said = {text for record in source.glance() if (text := _item_text(record))}
     session = source.session(_key(source))

@@ -1,6 +1,6 @@
 """Sessions of Copilot CLI: JSON lines whose records form a tree by id and parentId."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.branches import Branches, only_results
@@ -20,7 +20,7 @@ def recognises(source: Source) -> bool:
     )  # fmt: skip
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The session of a file and its branches."""
     first = source.sample[:1]
     start = as_dict(first[0].get("data")) if first else {}

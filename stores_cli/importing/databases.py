@@ -1,7 +1,8 @@
-"""Databases to import from: their tables and rows, read in one consistent look, never written."""
+"""Databases to import from: their tables, rows and keys, which are read and never written."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from stores_cli.importing.sources import Source
@@ -12,34 +13,32 @@ _COLUMNS = """
 SELECT table_name, column_name FROM information_schema.columns
 WHERE table_schema = ANY (current_schemas(false))
 """
-_PAGE = 500
+_PAGE = 100  # rows at once; a checkpoint may be large
 
 
 async def look_at_tables(source: Source) -> None:
     """Find out which tables a database has, so that its format can be recognised."""
     if source.is_postgres:
         found: dict[str, set[str]] = {}
-        async for table, column in rows(source, _COLUMNS):
-            found.setdefault(str(table), set()).add(str(column))
+        async with reading(source) as rows:
+            async for table, column in rows(_COLUMNS):
+                found.setdefault(str(table), set()).add(str(column))
         source.tables = found
 
 
-async def rows(source: Source, query: str, *values: Any) -> AsyncIterator[Sequence[Any]]:
-    """The rows of a query with placeholders ``?1``, ``?2`` on a SQLite file or on Postgres.
+Rows = Callable[..., AsyncIterator[Sequence[Any]]]
+"""The rows of a query with placeholders ``?1``, ``?2`` and their values."""
+
+
+@asynccontextmanager
+async def reading(source: Source) -> AsyncGenerator[Rows]:
+    """Queries on a SQLite file or on Postgres, there all of one moment.
 
     Raises StoreUnavailableError where the database cannot be read.
     """
     if source.is_sqlite:
-        for row in source.rows(query, *values):
-            yield row
+        yield partial(_sqlite_rows, source)
         return
-    async with _postgres(source) as connection:
-        async for row in connection.cursor(query.replace("?", "$"), *values, prefetch=_PAGE):
-            yield tuple(row)
-
-
-@asynccontextmanager
-async def _postgres(source: Source) -> AsyncGenerator[Any]:
     asyncpg: Any = need("asyncpg", extra="postgres", field="file")
     try:
         connection: Any = await asyncpg.connect(source.place)
@@ -47,11 +46,21 @@ async def _postgres(source: Source) -> AsyncGenerator[Any]:
         raise _unreadable(source) from error
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            yield connection
+            yield partial(_postgres_rows, connection)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise _unreadable(source) from error
     finally:
         await connection.close()
+
+
+async def _sqlite_rows(source: Source, query: str, *values: Any) -> AsyncIterator[Sequence[Any]]:
+    for row in source.rows(query, *values):
+        yield row
+
+
+async def _postgres_rows(connection: Any, query: str, *values: Any) -> AsyncIterator[Sequence[Any]]:
+    async for row in connection.cursor(query.replace("?", "$"), *values, prefetch=_PAGE):
+        yield tuple(row)
 
 
 @asynccontextmanager

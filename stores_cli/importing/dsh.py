@@ -1,6 +1,6 @@
 """Sessions of dsh: JSON lines of numbered events, in which streams come in chunks and whole."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -20,7 +20,7 @@ def recognises(source: Source) -> bool:
     return first.get("type") == "session" and "delegationDepth" in first
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The one session of a file."""
     header = source.sample[0] if source.sample else {}
     session = source.session(str(header.get("id") or source.unnamed(header)))

@@ -1,12 +1,13 @@
 """The formats that can be imported: name, how a file of it is recognised, reader."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 
 from stores_cli.importing.sessions import Found
 from stores_cli.importing.sources import Source
 
-Reader = Callable[[Source], Iterator[Found]] | Callable[[Source], AsyncIterator[Found]]
+Readings = Generator[Found] | AsyncGenerator[Found]
+Reader = Callable[[Source], Readings]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Sessions of Gemini CLI: a session object, a log of lines, a saved chat, recorded answers."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -21,7 +21,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The one session of a file. A message that a later line replaces comes as it was last."""
     first = source.sample[0] if source.sample else {}
     if "sessionId" not in first:

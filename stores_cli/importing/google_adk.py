@@ -1,6 +1,6 @@
 """Sessions of Google's Agent Development Kit: JSON, its SQLite tables, and eval cases."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -24,7 +24,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """Each session of a file or a database; an eval case is a session too."""
     if source.is_sqlite:
         yield from _from_tables(source)

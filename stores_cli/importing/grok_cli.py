@@ -1,6 +1,6 @@
 """Updates of Grok CLI: JSON lines of notices of the Agent Client Protocol."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -22,7 +22,7 @@ def _update(record: dict[str, Any]) -> dict[str, Any]:
     return as_dict(as_dict(record.get("params")).get("update"))
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The session of a file. Chunks of one speaker in a row are one message."""
     sample = source.sample
     ids = [found for one in sample if (found := as_dict(one.get("params")).get("sessionId"))]

@@ -1,6 +1,6 @@
 """Exports of editors: Kiro, Windsurf, Antigravity."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -22,7 +22,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The one talk of a file."""
     document = as_dict(source.document)
     talk = as_dict(document.get("conversation"))

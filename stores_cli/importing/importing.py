@@ -1,10 +1,11 @@
 """`import --from FORMAT`: files and databases of others into a backend."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from stores_cli.importing.databases import look_at_tables
-from stores_cli.importing.formats import Format
+from stores_cli.importing.formats import Format, Readings
 from stores_cli.importing.lineage import Lineage
 from stores_cli.importing.registry import AUTO, format_named, recognise
 from stores_cli.importing.reports import FileReport, Outcome, Report, Written
@@ -36,15 +37,16 @@ async def import_sessions(
     """
     chosen = None if format == AUTO else format_named(format)
     report, into = Report(), _Into(backend, labels or {})
-    for place in sorted(_spread(places), key=age):
+    for place in sorted(_spread(places, shown), key=age):
         progress(shown(place))
         source = Source(place, shown(place))
+        source.account.named = place in places
         report.files.append(source.account)
         await into.take(source, chosen)
     return report
 
 
-def _spread(places: Sequence[str]) -> list[str]:
+def _spread(places: Sequence[str], shown: Shown) -> list[str]:
     spread: list[str] = []
     for place in places:
         path = Path(place)
@@ -57,7 +59,9 @@ def _spread(places: Sequence[str]) -> list[str]:
             spread.append(place)
         else:
             raise InvalidRequestError(
-                field="file", found=f"nothing at {place!r}", allowed="a file, a folder or a URL"
+                field="file",
+                found=f"nothing at {shown(place)!r}",
+                allowed="a file, a folder, or a postgresql: or redis: URL",
             )
     return spread
 
@@ -73,10 +77,11 @@ class _Into:
     async def take(self, source: Source, chosen: Format | None) -> None:
         account = source.account
         try:
-            format = chosen or await _recognised(source)
+            format = await _format_of(source, chosen)
             account.format = format.name
-            async for found in _in_turn(format, source):
-                await self._keep(account, format, found)
+            async with aclosing(_in_turn(format, source)) as readings:
+                async for found in readings:
+                    await self._keep(account, format, found)
         except _Unreadable as error:
             account.refused = str(error)
 
@@ -99,10 +104,10 @@ class _Unreadable(Exception):
     """The place cannot be read on; nothing is wrong with the store."""
 
 
-async def _recognised(source: Source) -> Format:
+async def _format_of(source: Source, chosen: Format | None) -> Format:
     try:
         await look_at_tables(source)
-        format = recognise(source)
+        format = chosen or recognise(source)
     except (StoreError, OSError) as error:
         raise _Unreadable(_why(error)) from error
     if format is None:
@@ -114,25 +119,28 @@ def _why(error: StoreError | OSError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-async def _in_turn(format: Format, source: Source) -> AsyncIterator[Found]:
+async def _in_turn(format: Format, source: Source) -> AsyncGenerator[Found]:
     """What the reader yields. Raises _Unreadable, with the reason, where it cannot go on."""
     readings = format.read(source)
-    while True:
-        try:
-            found = (
-                next(readings, None) if isinstance(readings, Iterator)
-                else await anext(readings, None)
-            )  # fmt: skip
-        except (StoreError, OSError) as error:
-            raise _Unreadable(_why(error)) from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            # A file may hold anything; what no reader foresaw must not stop the other files.
-            raise _Unreadable(
-                f"its structure is none of {format.name}: {type(error).__name__}"
-            ) from error
-        if found is None:
-            return
-        yield found
+    try:
+        while (found := await _next(readings)) is not None:
+            yield found
+    except (StoreError, OSError) as error:
+        raise _Unreadable(_why(error)) from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # A file may hold anything; what no reader foresaw must not stop the other files.
+        why = f"its structure is none of {format.name}: {type(error).__name__}"
+        raise _Unreadable(why) from error
+    finally:
+        await readings.aclose() if isinstance(readings, AsyncGenerator) else readings.close()
+
+
+async def _next(readings: Readings) -> Found | None:
+    return (
+        await anext(readings, None)
+        if isinstance(readings, AsyncGenerator)
+        else next(readings, None)
+    )
 
 
 async def _write(writer: Writer, found: Found) -> Written:

@@ -1,6 +1,6 @@
 """Eval logs of Inspect: samples with messages and events, and bare lists of its events."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -19,7 +19,7 @@ def recognises(source: Source) -> bool:
                                                                   for one in events)  # fmt: skip
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """A session for each sample; sub-agents of an event list are sessions of their own."""
     document = as_dict(source.document)
     if "samples" not in document:

@@ -7,10 +7,13 @@ from typing import Any, cast
 
 from stores_core import InvalidRequestError
 from stores_core.codec import parse_json
+from stores_core.values import MAX_DEPTH
 
 SURROGATE = "lone surrogates in text: replaced by U+FFFD"
+TOO_DEEP = "nested too deeply: kept as JSON text"
 NOT_FINITE = "numbers that JSON does not have: kept as text"
 BAD_UTF8 = "bytes that are no UTF-8: replaced by U+FFFD"
+_DEEPEST = MAX_DEPTH - 10  # an entry holds it some levels deeper
 
 
 def read_json(data: bytes, changed: Counter[str]) -> Any:
@@ -28,7 +31,7 @@ def read_json(data: bytes, changed: Counter[str]) -> Any:
         text = data.decode(errors="replace")
         changed[BAD_UTF8] += 1
     try:
-        return _held(json.loads(text, strict=False), changed)
+        return _held(json.loads(text, strict=False), changed, 0)
     except RecursionError:
         raise ValueError("nested too deeply to read") from None
 
@@ -43,7 +46,7 @@ def read_json_text(text: Any) -> Any:
         return text
 
 
-def _held(value: Any, changed: Counter[str]) -> Any:
+def _held(value: Any, changed: Counter[str], depth: int) -> Any:
     if isinstance(value, str):
         if any("\ud800" <= char <= "\udfff" for char in value):
             changed[SURROGATE] += 1
@@ -52,11 +55,14 @@ def _held(value: Any, changed: Counter[str]) -> Any:
     if isinstance(value, float) and not isfinite(value):
         changed[NOT_FINITE] += 1
         return repr(value)
+    if isinstance(value, list | dict) and depth == _DEEPEST:
+        changed[TOO_DEEP] += 1
+        return json.dumps(value)
     if isinstance(value, list):
-        return [_held(item, changed) for item in cast("list[Any]", value)]
+        return [_held(item, changed, depth + 1) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
-        return {_held(key, changed): _held(item, changed) for key, item in items}
+        return {_held(key, changed, 0): _held(item, changed, depth + 1) for key, item in items}
     return value
 
 

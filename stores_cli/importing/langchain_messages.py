@@ -24,7 +24,11 @@ def plain(value: Any) -> dict[str, Any]:
         return _typed(as_list(held[CONSTRUCTOR])[-1:], as_dict(held.get("data")))
     if isinstance(held.get("data"), dict) and isinstance(held.get("type"), str):
         return {"type": held["type"], **as_dict(held["data"])}
-    return held if "content" in held and isinstance(held.get("type"), str) else {}
+    if "content" not in held:
+        return {}
+    if isinstance(held.get("role"), str):
+        return {"type": held["role"], **without(held, "role")}
+    return held if isinstance(held.get("type"), str) else {}
 
 
 def _typed(name: list[Any], fields: dict[str, Any]) -> dict[str, Any]:

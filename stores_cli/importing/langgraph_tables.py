@@ -5,14 +5,14 @@ appended. A second checkpoint that follows one with a successor is a branch, and
 other channels are kept as events, each when it changed.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 from stores_cli.importing.branches import Branches
 from stores_cli.importing.checkpoint_values import value_of
-from stores_cli.importing.databases import rows
+from stores_cli.importing.databases import Rows, reading
 from stores_cli.importing.formats import Format
 from stores_cli.importing.json_values import as_dict, as_list, read_json, without
 from stores_cli.importing.langchain_messages import plain, say_langchain
@@ -26,9 +26,15 @@ SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, chec
 FROM checkpoints ORDER BY thread_id, checkpoint_ns, checkpoint_id
 """
 _BLOBS = """
-SELECT channel, version, type, blob FROM checkpoint_blobs
-WHERE thread_id = ?1 AND checkpoint_ns = ?2
+SELECT blobs.channel, blobs.type, blobs.blob
+FROM jsonb_each_text(?3::text::jsonb) AS wanted
+JOIN checkpoint_blobs AS blobs ON blobs.channel = wanted.key AND blobs.version = wanted.value
+WHERE blobs.thread_id = ?1 AND blobs.checkpoint_ns = ?2
 """
+_WRITES = {
+    "writes": "SELECT count(*) FROM writes",
+    "checkpoint_writes": "SELECT count(*) FROM checkpoint_writes",
+}
 WRITES = "pending writes: what a step wrote stands in the checkpoint that it led to"
 
 
@@ -36,41 +42,41 @@ def recognises(source: Source) -> bool:
     return source.tables.get("checkpoints", set()) >= _COLUMNS
 
 
-async def read(source: Source) -> AsyncIterator[Session]:
+async def read(source: Source) -> AsyncGenerator[Session]:
     """Each thread, its branches, and its subgraphs as the runs of sub-agents."""
-    thread: _Thread | None = None
-    blobs: dict[tuple[str, str], Any] = {}
-    async for row in rows(source, _CHECKPOINTS):
-        name, space = str(row[0]), str(row[1] or "")
-        if thread is None or (thread.name, thread.space) != (name, space):
-            for session in thread.sessions() if thread else ():
-                yield session
-            thread = _Thread(source, name, space)
-            blobs = await _blobs(source, name, space)
-        for checkpoint in source.each([row]):
-            _take(source, thread, checkpoint, blobs)
-    for session in thread.sessions() if thread else ():
-        yield session
-    table = next((name for name in ("writes", "checkpoint_writes") if name in source.tables), "")
-    if table:
-        async for (count,) in rows(source, f"SELECT count(*) FROM {table}"):  # noqa: S608 - a name of ours
-            source.account.records += int(count)
-            source.account.left_out[WRITES] += int(count)
+    async with reading(source) as rows:
+        thread: _Thread | None = None
+        async for row in rows(_CHECKPOINTS):
+            name, space = str(row[0]), str(row[1] or "")
+            if thread is None or (thread.name, thread.space) != (name, space):
+                for session in thread.sessions() if thread else ():
+                    yield session
+                thread = _Thread(source, name, space)
+            for checkpoint in source.each([row]):
+                await _take(source, thread, checkpoint, rows)
+        for session in thread.sessions() if thread else ():
+            yield session
+        for table, query in _WRITES.items():
+            if table in source.tables:
+                async for (count,) in rows(query):
+                    source.account.records += int(count)
+                    source.account.left_out[WRITES] += int(count)
 
 
-async def _blobs(source: Source, name: str, space: str) -> dict[tuple[str, str], Any]:
-    """The values that Postgres keeps beside the checkpoints, by channel and version."""
-    found: dict[tuple[str, str], Any] = {}
-    if "checkpoint_blobs" in source.tables:
-        async for channel, version, kind, blob in rows(source, _BLOBS, name, space):
+async def _beside(source: Source, thread: "_Thread", versions: Any, rows: Rows) -> dict[str, Any]:
+    """The values of a checkpoint that Postgres keeps beside it, by channel."""
+    found: dict[str, Any] = {}
+    if "checkpoint_blobs" in source.tables and versions:
+        wanted = encode_json(versions).decode()
+        async for channel, kind, blob in rows(_BLOBS, thread.name, thread.space, wanted):
             try:
-                found[str(channel), str(version)] = value_of(str(kind), blob, source.account)
+                found[str(channel)] = value_of(str(kind), blob, source.account)
             except ValueError:
-                source.damaged(f"channel {channel!r} of {name!r}", f"no {kind}")
+                source.damaged(f"channel {channel!r} of {thread.name!r}", f"no {kind}")
     return found
 
 
-def _take(source: Source, thread: "_Thread", row: Any, blobs: dict[tuple[str, str], Any]) -> None:
+async def _take(source: Source, thread: "_Thread", row: Any, rows: Rows) -> None:
     _, _, identity, parent, kind, data, metadata = row
     try:
         if isinstance(data, str):  # Postgres gives JSON as text
@@ -84,10 +90,8 @@ def _take(source: Source, thread: "_Thread", row: Any, blobs: dict[tuple[str, st
         return
     if not checkpoint:
         return  # the account has the reason
-    values = dict(as_dict(checkpoint.get("channel_values")))
-    for channel, version in as_dict(checkpoint.get("channel_versions")).items():
-        if (channel, str(version)) in blobs:
-            values[channel] = blobs[channel, str(version)]
+    beside = await _beside(source, thread, as_dict(checkpoint.get("channel_versions")), rows)
+    values = as_dict(checkpoint.get("channel_values")) | beside
     further = without(checkpoint, "channel_values", "channel_versions", "versions_seen")
     thread.take(str(identity), str(parent or ""), values, further | {"metadata": meta})
 
@@ -96,7 +100,7 @@ def _take(source: Source, thread: "_Thread", row: Any, blobs: dict[tuple[str, st
 class _Line:
     """What a session holds: the ids of its messages, in order, and digests of their content."""
 
-    ids: list[str] = field(default_factory=list[str])
+    ids: dict[str, None] = field(default_factory=dict[str, None])
     digests: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
@@ -115,23 +119,25 @@ class _Thread:
     def take(
         self, identity: str, parent: str, values: dict[str, Any], further: dict[str, Any]
     ) -> None:
-        messages = [fields for one in as_list(values.get("messages")) if (fields := plain(one))]
-        others = without(values, "messages") if messages else values
+        listed = as_list(values.get("messages"))
+        messages = [fields for one in listed if (fields := plain(one))]
+        odd = [one for one in listed if not plain(one)]
+        others = without(values, "messages") | ({"messages": odd} if odd or not listed else {})
         session = self._branches.beside("", parent)
         line = self._lines.setdefault(session.key, _Line())
         new = [one for one in messages if _id_of(one) not in line.ids]
         if new:
             branched = self._branches.follow(identity, parent)
             if branched is not session:
-                known = line.ids[: branched.at_message]
-                line = _Line(known, {one: line.digests[one] for one in known})
+                known = dict.fromkeys([*line.ids][: branched.at_message])
+                digests = {one: line.digests[one] for one in known if one in line.digests}
+                line = _Line(known, digests)
                 self._lines[branched.key] = line
                 new = [one for one in messages if _id_of(one) not in line.ids]
                 session = branched
             for one in new:
                 say_langchain(session, one)
-                line.ids.append(_id_of(one))
-                line.digests[_id_of(one)] = _digest(one)
+                line.ids[_id_of(one)] = None
         self._tell(session, line, messages, identity)
         changed = self._changed(identity, parent, others)
         at = further.get("ts")
@@ -147,8 +153,10 @@ class _Thread:
     ) -> None:
         """Say which messages were replaced or removed: the log itself is never rewritten."""
         for one in messages:
-            if line.digests.get(_id_of(one), _digest(one)) != _digest(one):
-                line.digests[_id_of(one)] = _digest(one)
+            digest = _digest(one)
+            before = line.digests.get(_id_of(one), digest)
+            line.digests[_id_of(one)] = digest
+            if before != digest:
                 session.happen("message-replaced", source={"checkpoint": identity, "message": one})
         there = {_id_of(one) for one in messages}
         gone = [one for one in line.digests if one not in there] if messages else []

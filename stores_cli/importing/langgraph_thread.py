@@ -1,6 +1,6 @@
 """States of LangGraph threads as its server gives them out, and recorded runs."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from stores_cli.importing.formats import Format
 from stores_cli.importing.json_values import as_dict, as_list, without
@@ -20,7 +20,7 @@ def _is_replay(source: Source) -> bool:
     return bool(turns) and "output" in as_dict(turns[0]) and "caller" in as_dict(turns[0])
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The thread: its messages, and all other channels as its state."""
     document = as_dict(source.document)
     values = as_dict(document.get("values"))
@@ -38,7 +38,7 @@ def read(source: Source) -> Iterator[Session]:
     yield session
 
 
-def _read_replay(source: Source) -> Iterator[Session]:
+def _read_replay(source: Source) -> Generator[Session]:
     """A recorded run: its prompt and the answers; those of other callers are events."""
     document = as_dict(source.document)
     turns = as_list(document.get("turns"))

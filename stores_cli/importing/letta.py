@@ -1,6 +1,6 @@
 """Agent files of Letta: agents with their messages, and memory blocks as notes."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -23,7 +23,7 @@ def _document(source: Source) -> dict[str, Any]:
     return as_dict(read_json_text(source.document))  # one kind of file is JSON in a JSON string
 
 
-def read(source: Source) -> Iterator[Found]:
+def read(source: Source) -> Generator[Found]:
     """A session for each agent, and a note for each of its blocks in a namespace of its own."""
     document = _document(source)
     blocks = {str(block.get("id")): block for block in source.objects_of(document, "blocks")

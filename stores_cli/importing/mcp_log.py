@@ -1,6 +1,6 @@
 """Logs of connections of the Model Context Protocol: over standard streams, or recorded HTTP."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -31,7 +31,7 @@ def recognises(source: Source) -> bool:
         return file.readline(1_000).decode(errors="replace").partition(":")[0] in _STREAMS
 
 
-def read(source: Source) -> Iterator[Found]:
+def read(source: Source) -> Generator[Found]:
     """The connection as a session: calls of tools and their results, all else as events. Each
     result is kept whole as a tool result too."""
     recorded = as_dict(source.document)

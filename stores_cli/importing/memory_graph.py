@@ -1,6 +1,6 @@
 """Memory of knowledge-graph servers: JSON lines of entities and relations, as notes."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -19,7 +19,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Note]:
+def read(source: Source) -> Generator[Note]:
     """A note for each entity, with its observations as lines, and one for each relation."""
     namespace = f"memory-graph:{source.path.name.partition('.')[0]}"
     for record in source.records():

@@ -1,6 +1,6 @@
 """The OpenAI Agents SDK: sessions in SQLite, and frozen run states."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -22,7 +22,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """Each session of a database, or the one run of a state."""
     yield from _from_tables(source) if source.is_sqlite else (_from_state(source),)
 

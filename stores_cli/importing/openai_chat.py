@@ -1,6 +1,6 @@
 """Messages of OpenAI's chat completions: lists, requests, recorded calls."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.exchanges import Exchange, Talks, exchanges, first_exchange
@@ -23,7 +23,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The talks of a file."""
     talks = Talks(source)
     for exchange in exchanges(source):

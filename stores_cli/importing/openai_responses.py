@@ -1,6 +1,6 @@
 """Recorded calls of OpenAI's Responses API, and lists of its items."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.branches import Branches
@@ -25,7 +25,7 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The talks of a file. What a request leaves to the server is found by the ids of answers."""
     yield from _Reader(source).read()
 

@@ -1,6 +1,6 @@
 """OpenHands: event lists, output files with a history per line, and events of its newer SDK."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -35,7 +35,7 @@ def _is_old(event: dict[str, Any]) -> bool:
     return "role" not in event and isinstance(event.get("action", event.get("observation")), str)
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The run of a file, or one for each line of an output file."""
     if not any(map(_holds_history, source.sample)):
         session = source.session(source.unnamed(*source.sample[:2]))

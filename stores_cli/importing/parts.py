@@ -35,7 +35,7 @@ def spoken(content: Any, call_of: CallOf = no_call) -> Spoken:
     """Text, tool calls and the rest of ``content``: text, a list of parts, one part or nothing."""
     if isinstance(content, str) or content is None:
         return Spoken(content or "")
-    parts: list[Any] = as_list(content) or [content]
+    parts: list[Any] = as_list(content) if isinstance(content, list) else [content]
     texts: list[str] = []
     calls: list[ToolCall] = []
     rest: list[Any] = []

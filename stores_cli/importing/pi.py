@@ -1,6 +1,6 @@
 """Sessions of the pi coding agent: JSON lines with a header."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -20,7 +20,7 @@ def recognises(source: Source) -> bool:
     )  # fmt: skip
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The one session of a file."""
     header = source.sample[0] if source.sample else {}
     session = source.session(str(header.get("id") or source.unnamed(header)))

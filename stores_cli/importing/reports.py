@@ -50,9 +50,11 @@ class FileReport:
     ``records`` counts what the reader was shown. Each of them is in at least one of ``taken``
     (became a message, an event, a note or a result), ``folded`` (kept inside one of these),
     ``left_out`` or ``damaged``. ``changed`` counts values that no store can hold as they were.
+    ``named`` says that somebody named the file, rather than a folder above it.
     """
 
     name: str
+    named: bool = True
     format: str = ""
     records: int = 0
     taken: int = 0
@@ -75,9 +77,11 @@ class FileReport:
 
     @property
     def fine(self) -> bool:
-        """Whether all that is there was read and stands in the store."""
+        """Whether all that is there was read and stands in the store. Other files in a folder of
+        sessions are none of its faults."""
         conflicts = any(run.outcome is Outcome.CONFLICT for run in self.runs)
-        return not (self.damaged or self.refused or conflicts)
+        refused = self.refused and (self.named or self.format)
+        return not (self.damaged or refused or conflicts)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -145,5 +149,9 @@ def _file_lines(file: FileReport) -> list[str]:
     lines += [f"  left out {number}: {why}" for why, number in sorted(file.left_out.items())]
     lines += [f"  changed {number}: {what}" for what, number in sorted(file.changed.items())]
     lines += [f"  damaged at {damage.at}: {damage.why}" for damage in file.damaged]
-    lines += [f"  {run.run_id}: {run.outcome}, {run.why}" for run in file.runs if run.why]
+    lines += [f"  {_called(run)}{run.why}" for run in file.runs if run.why]
     return lines
+
+
+def _called(run: Written) -> str:
+    return f"{run.run_id}: {run.outcome}, " if run.run_id else f"{run.outcome}, "

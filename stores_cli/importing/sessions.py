@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stores_cli.importing.json_values import TOO_DEEP
 from stores_cli.importing.moments import moment
 from stores_cli.importing.reports import FileReport
 from stores_core import Event, InvalidRequestError, MemoryItem, Message, ToolCall, ToolResult
@@ -180,7 +181,7 @@ def fit(value: Any, account: FileReport) -> Any:
     try:
         _, text = encode_checked(value)
     except (InvalidRequestError, ValidationError):
-        account.changed["nested too deeply: kept as JSON text"] += 1
+        account.changed[TOO_DEEP] += 1
         return _as_text(value)
     if len(text) <= _MOST:
         return value

@@ -1,7 +1,7 @@
 """Data sets of talks in the manner of ShareGPT: many talks in one file, without ids and times."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -27,7 +27,7 @@ def _is_talk(record: dict[str, Any]) -> bool:
     return alone and "messages" in record and any(name in record for name in _BESIDE)
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """A session for each talk. Results belong to the calls before them, in their order."""
     for number, talk in enumerate(source.records()):
         said = as_list(talk.get("conversations")) or as_list(talk.get("messages"))

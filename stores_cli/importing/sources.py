@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,8 @@ from stores_core.codec import encode_json
 
 _SQLITE = b"SQLite format 3\0"
 _SAMPLE = 50
+_BOM = b"\xef\xbb\xbf"
+_PEEK = 4_096
 _LINE = 1 << 20
 _UNKNOWN = datetime.min.replace(tzinfo=UTC)
 _POSTGRES, _REDIS = ("postgresql:", "postgres:"), ("redis:", "rediss:")
@@ -49,12 +52,19 @@ class Source:
     @cached_property
     def document(self) -> Any:
         """The file as one JSON value; None for JSON lines, and for what is no JSON."""
-        if self.is_url or self.is_sqlite or self._first_line_is_a_record:
+        if self.is_url or not self._may_be_json or self._first_line_is_a_record:
             return None
         try:
-            return read_json(self.path.read_bytes(), self.account.changed)
+            return read_json(self.path.read_bytes().removeprefix(_BOM), self.account.changed)
         except ValueError:
             return None
+
+    @cached_property
+    def _may_be_json(self) -> bool:
+        # Looked at before the rest is read: a folder may hold a film.
+        with self.path.open("rb") as file:
+            begin = file.read(_PEEK).removeprefix(_BOM).lstrip()
+        return begin[:1] in (b"{", b"[", b'"')
 
     @cached_property
     def _first_line_is_a_record(self) -> bool:
@@ -118,7 +128,7 @@ class Source:
                     continue
                 before = self._begin()
                 try:
-                    value = read_json(line, self.account.changed)
+                    value = read_json(line.removeprefix(_BOM), self.account.changed)
                 except ValueError as error:
                     self.damaged(f"line {number}", _reason(error))
                 else:
@@ -210,12 +220,13 @@ def age(place: str) -> tuple[datetime, int]:
 
 def _record(line: bytes) -> dict[str, Any]:
     try:
-        return as_dict(read_json(line, FileReport("").changed))
+        return as_dict(read_json(line.removeprefix(_BOM), FileReport("").changed))
     except ValueError:
         return {}
 
 
 def _reason(error: ValueError) -> str:
-    # Only the place in the line: the message of a decoder may quote what it met.
-    column = getattr(error, "colno", 0)
-    return f"no JSON from column {column} on" if column else "no JSON"
+    # Of a decoder only the place in the line: its message may quote what it met.
+    if isinstance(error, JSONDecodeError):
+        return f"no JSON from column {error.colno} on"
+    return str(error).partition(":")[0]

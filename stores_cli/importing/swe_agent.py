@@ -1,6 +1,6 @@
 """Trajectories of SWE-agent and mini-SWE-agent."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -15,7 +15,7 @@ def recognises(source: Source) -> bool:
     return isinstance(document.get("history"), list) and "trajectory" in document
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """The run: the history is the talk; what the steps say beside it becomes events."""
     document = as_dict(source.document)
     history = as_list(document.get("history"))
@@ -55,7 +55,7 @@ def _is_mini(source: Source) -> bool:
     return named and bool(messages) and all("role" in as_dict(one) for one in messages)
 
 
-def _read_mini(source: Source) -> Iterator[Session]:
+def _read_mini(source: Source) -> Generator[Session]:
     """The run. No call is made out of the commands that stand in the text."""
     document = source.document
     messages = as_list(document) or as_list(as_dict(document).get("messages"))

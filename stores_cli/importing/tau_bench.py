@@ -1,6 +1,6 @@
 """Results of tau-bench: a list of runs in the form of chat completions."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from stores_cli.importing.formats import Format
 from stores_cli.importing.json_values import as_dict, as_list, without
@@ -13,7 +13,7 @@ def recognises(source: Source) -> bool:
     return any(isinstance(one.get("traj"), list) and "task_id" in one for one in source.sample)
 
 
-def read(source: Source) -> Iterator[Session]:
+def read(source: Source) -> Generator[Session]:
     """A session for each run; task and reward are its state."""
     stem = source.path.name.partition(".")[0]
     for run in source.records():

@@ -7,18 +7,23 @@ stands in the store is ever changed.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from operator import is_
 
-from stores_cli.importing.reports import Outcome, Written
-from stores_cli.importing.sessions import AT_MESSAGE, STATE, Note, Result, Session
-from stores_core import Backend, Event, Message, RunInfo
+from stores_cli.importing.batches import batches
+from stores_cli.importing.reports import FileReport, Outcome, Written
+from stores_cli.importing.sessions import Note, Result, Session
+from stores_cli.importing.standing import (
+    Standing,
+    equal,
+    events_of,
+    first_difference,
+    is_start,
+    look,
+)
+from stores_core import Backend, Message, RunInfo
 from stores_core.codec import canonical, encode
-from stores_core.limits import Limits
-from stores_core.shape import replaced
 
-_BATCH_ENTRIES = 500
-_BATCH_BYTES = Limits().max_batch_bytes // 4
 _MAX_ID_BYTES = 512
 _TRIES = 5
 
@@ -59,7 +64,7 @@ class Writer:
             if info is None:
                 new = Outcome.CREATED if await self._begin(session, run_id) else new
                 continue
-            standing = await self._compare(session, info)
+            standing = await look(self._backend, session, info, await self._known(session, info))
             if standing.why:
                 other = await self._part(session, info, standing.parts_at)
                 if other:
@@ -94,12 +99,27 @@ class Writer:
         at = session.at_message
         if not 0 < at <= min(parent.message_count, len(session.messages)):
             return 0
-        if await self._first_difference(parent.id, session.messages[:at], at) is not None:
-            return 0
+        if not self._shares(session, at):
+            other = await first_difference(self._backend, parent.id, session.messages, 0, at)
+            if other is not None:
+                return 0
         if at < parent.message_count or not parent.event_count:
             return at
-        told = [event async for event in self._events(parent)]
-        return at if _is_start(told, session.events) else at - 1
+        told = [event async for event in events_of(self._backend, parent)]
+        return at if is_start(told, session.events) else at - 1
+
+    def _shares(self, session: Session, at: int) -> bool:
+        """Whether the first messages are the very ones that the parent's run was found to hold."""
+        held = self._settled.get(session.parent, [])
+        return at <= len(held) and all(map(is_, held[:at], session.messages))
+
+    async def _known(self, session: Session, info: RunInfo) -> int:
+        """How many messages of a run need no look: it was forked behind them from a run that holds
+        them, as this import found, and runs only ever grow."""
+        parent = await self._info(session.parent)
+        forked = parent and parent.id == info.parent_id and parent.created_at <= info.created_at
+        at = min(info.fork_point, len(session.messages))
+        return at if forked and self._shares(session, at) else 0
 
     async def _info(self, key: str) -> RunInfo | None:
         run_id = self._ids.get(key)
@@ -110,49 +130,6 @@ class Writer:
         if session.agent_of:
             labels["agent-of"] = run_id_of(self._format, session.agent_of)
         return labels
-
-    async def _compare(self, session: Session, info: RunInfo) -> "_Standing":
-        """What the run holds of the session, and where they part if they do."""
-        messages, events = len(session.messages), len(session.events)
-        both = min(info.message_count, messages)
-        at = await self._first_difference(info.id, session.messages, both)
-        if at is not None:
-            return _Standing(parts_at=at, why=f"message {at} is another one")
-        stored = [event async for event in self._events(info)]
-        told = [event for event in stored if event.kind != STATE]
-        if not (_is_start(told, session.events) or _is_start(session.events, told)):
-            return _Standing(why="its events are others")
-        ahead = info.message_count > messages or len(told) > events
-        if ahead and (info.message_count < messages or len(told) < events):
-            return _Standing(why="it went on both in the store and in the session")
-        states = [event for event in stored if event.kind == STATE]
-        return _Standing(len(told), states[-1] if states else None)
-
-    async def _events(self, info: RunInfo) -> AsyncIterator[Event]:
-        start = 0
-        while start < info.event_count:
-            page = await self._backend.runs.read_events(run_id=info.id, start=start, limit=1_000)
-            for event in page.entries[: info.event_count - start]:
-                yield event
-            if not page.entries:
-                return
-            start = page.next
-
-    async def _first_difference(
-        self, run_id: str, messages: Sequence[Message], count: int
-    ) -> int | None:
-        start = 0
-        while start < count:
-            page = await self._backend.runs.read_messages(run_id=run_id, start=start, limit=1_000)
-            for at, (stored, wanted) in enumerate(
-                zip(page.entries, messages[start:count], strict=False), start
-            ):
-                if not _same(stored, wanted):
-                    return at
-            if not page.entries:
-                return start
-            start = page.next
-        return None
 
     async def _part(
         self, session: Session, info: RunInfo, at: int
@@ -170,13 +147,13 @@ class Writer:
         )
         return forked.run_id, Outcome.PARTED if forked.created else None
 
-    async def _append(self, session: Session, info: RunInfo, standing: "_Standing") -> bool | None:
+    async def _append(self, session: Session, info: RunInfo, standing: Standing) -> bool | None:
         """Append what the run lacks, and say whether that was anything. None where another writer
         came between."""
         messages, events = info.message_count, info.event_count
         new = session.events[standing.told :]
         state = session.state()
-        if state and not (standing.state and _equal(standing.state, state)):
+        if state and not (standing.state and equal(standing.state, state)):
             new = [*new, state]
         for batch in batches(session.messages[messages:], new, messages):
             answer = await self._backend.runs.append_messages(
@@ -218,83 +195,6 @@ class Writer:
         if canonical(found.result) == canonical(result.result):
             return Written("", Outcome.SAME)
         return Written("", Outcome.CONFLICT, why=f"tool result {result.ref!r} is another one here")
-
-
-@dataclass(frozen=True)
-class _Standing:
-    """What stands in the store: ``told`` of the session's events, and the latest ``state``.
-
-    Where ``why`` says something, run and session are not alike: they part at message
-    ``parts_at``, or at 0 such that no fork can hold both.
-    """
-
-    told: int = 0
-    state: Event | None = None
-    parts_at: int = 0
-    why: str = ""
-
-
-def _equal(one: Event, two: Event) -> bool:
-    return canonical(one) == canonical(two)
-
-
-def _is_start(start: Sequence[Event], whole: Sequence[Event]) -> bool:
-    return len(start) <= len(whole) and all(map(_equal, start, whole))
-
-
-def batches(
-    messages: Sequence[Message], events: Sequence[Event], before: int
-) -> Iterator[tuple[Sequence[Message], Sequence[Event]]]:
-    """Both logs in batches that a store takes, each event no later than the message it follows.
-
-    ``before`` messages stand in the run already.
-    """
-    told = 0
-    for start, end in _cuts([len(encode(message)) for message in messages]):
-        until = told
-        while until < len(events) and _after(events[until]) <= before + end:
-            until += 1
-        early = events[told:until]
-        cuts = list(_cuts([len(encode(event)) for event in early]))
-        for first, last in cuts[:-1]:
-            yield (), early[first:last]
-        rest = early[cuts[-1][0] :] if cuts else ()
-        if sum(map(len, map(encode, rest))) > _BATCH_BYTES // 2:
-            yield (), rest
-            rest = ()
-        yield messages[start:end], rest
-        told = until
-    late = events[told:]
-    for first, last in _cuts([len(encode(event)) for event in late]):
-        yield (), late[first:last]
-
-
-def _cuts(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    start = size = 0
-    for end, next_size in enumerate(sizes):
-        if end > start and (end - start == _BATCH_ENTRIES or size + next_size > _BATCH_BYTES):
-            yield start, end
-            start, size = end, 0
-        size += next_size
-    if start < len(sizes):
-        yield start, len(sizes)
-
-
-def _after(event: Event) -> int:
-    at = (event.__pydantic_extra__ or {}).get(AT_MESSAGE)
-    return at if isinstance(at, int) else 0
-
-
-def _same(stored: Message, wanted: Message) -> bool:
-    if wanted.timestamp is None:  # the store stamped it
-        stored, wanted = _unstamped(stored), _unstamped(wanted)
-    return canonical(stored) == canonical(wanted)
-
-
-def _unstamped(message: Message) -> Message:
-    copy = replaced(message, {})
-    copy.model_fields_set.discard("timestamp")
-    return copy
 
 
 def _written(session: Session, info: RunInfo, outcome: Outcome, why: str = "") -> Written:

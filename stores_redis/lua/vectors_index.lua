@@ -38,8 +38,8 @@ for at = 1, #removed, 2 do
   redis.call('VREM', index, removed[at])
   cleaned = removed[at + 1]
 end
--- The set squares floats, so a very long or short vector is scaled; nil for a zero vector, which has
--- no direction that a set could know.
+-- The set squares floats, so a very long or short vector is scaled; nil for a zero vector, which
+-- has no direction that a set could know.
 local function fit(data)
   local numbers = {struct.unpack('<' .. string.rep('f', size / 4), string.sub(data, 1, size))}
   local sum = 0

@@ -1,0 +1,103 @@
+"""How long scripts of notes and tool results hold the server up at the largest requests.
+
+A batch of more than 1,000 notes, which an option allows, takes longer: some 5 to 10 ms for
+each 1,000 notes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from redis.asyncio import Redis as TypedRedis
+
+from stores_core import Backend, MemoryItem, ToolResult, open_backend
+from stores_core.embedding import Purpose
+from tests.redis_server import with_prefix
+
+Redis: Any = TypedRedis  # its types are partly unknown
+
+BLOCKS, TRIES = 20_000, 5
+"""Microseconds that no script may take, and tries: a busy machine may stop the server in one."""
+
+MIB = 1024 * 1024
+
+
+class Wide:
+    """Vectors of as many dimensions as the largest models give."""
+
+    name, dimensions = "wide", 3_072
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Any:
+        return np.random.default_rng(len(texts)).standard_normal((len(texts), self.dimensions))
+
+
+def notes(size: int, count: int = 1_000) -> list[MemoryItem]:
+    return [MemoryItem(key=f"{n}", value="v" * size, metadata={"n": n}) for n in range(count)]
+
+
+async def _short(backend: Backend) -> None:
+    for _ in range(2):
+        await backend.memory.put_memories(items=notes(100))
+
+
+async def _middling(backend: Backend) -> None:
+    for _ in range(2):
+        await backend.memory.put_memories(items=notes(4_000))
+    assert len((await backend.memory.list_memories(limit=1_000)).items) == 1_000
+    assert len((await backend.memory.list_memories()).items) == 1_000
+
+
+async def _long(backend: Backend) -> None:
+    await backend.memory.put_memories(items=notes(33_000))
+    await backend.memory.put_memory(item=MemoryItem(key="k", value="v" * 31 * MIB))
+    assert (await backend.memory.get_memory(key="k")).found
+    assert (await backend.memory.clear_namespace(namespace="")).deleted == 1_001
+
+
+async def _recalled(backend: Backend) -> None:
+    for _ in range(2):
+        await backend.memory.put_memories(items=notes(100))
+    assert len((await backend.memory.list_memories(query="q", limit=10)).items) == 10
+
+
+async def _results(backend: Backend) -> None:
+    results = backend.tool_results
+    for sign in "ab":
+        large = ToolResult(content=[{"type": "text", "text": sign * 31 * MIB}])
+        await results.put_tool_result(ref="r", result=large)
+    await results.get_tool_result(ref="r")
+    await results.read_tool_result(ref="r", offset=20 * MIB, limit=1_000_000)
+    labels = {f"{n:02}" + "k" * 500: "v" * 500 for n in range(64)}
+    for n in range(100):
+        await results.put_tool_result(ref=f"{n}", result=ToolResult(), labels=labels)
+    assert len((await results.list_tool_results(limit=1_000)).infos) == 101
+    assert (await results.list_tool_results(limit=1_000, labels=labels)).infos
+
+
+async def slowest_script(client: Any) -> int:
+    """Microseconds of the longest script since this was last asked."""
+    log = await client.slowlog_get(10_000)
+    await client.slowlog_reset()
+    return max((entry["duration"] for entry in log if b"EVAL" in entry["command"]), default=0)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("work", [_short, _middling, _long, _recalled, _results])
+async def test_no_script_holds_the_server_up(redis: str, work: Any) -> None:
+    found = list[int]()
+    async with Redis.from_url(redis) as client:
+        was = (await client.config_get("slowlog-log-slower-than"))["slowlog-log-slower-than"]
+        await client.config_set("slowlog-log-slower-than", 1_000)
+        try:
+            for _ in range(TRIES):
+                embedder = Wide() if work is _recalled else None
+                async with open_backend(with_prefix(redis), embedder=embedder) as backend:
+                    await slowest_script(client)
+                    await work(backend)
+                    found.append(await slowest_script(client))
+                if 0 < found[-1] < BLOCKS:
+                    return
+        finally:
+            await client.config_set("slowlog-log-slower-than", was)
+    raise AssertionError(f"microseconds that the longest script took: {found}")
