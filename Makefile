@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-.PHONY: help demo test probes check format conform conform-postgres contract kill-matrix bench prove soak clean
+.PHONY: help demo test probes check format conform conform-postgres conform-redis contract kill-matrix bench prove soak clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -22,6 +22,8 @@ demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; the
 test: $(STAMP)  ## the conformance suite on every backend, then our own tests
 	$(PY) -m conformance_tests --url memory:conformance -n 2
 	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db -n 2
+	$(PY) -m conformance_tests --url file:$(VENV)/conformance -n 2
+	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests --url '{url}' -n 2
 	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' --quick -n 2
 	$(PY) -m pytest -n 2 --ignore=tests/test_postgres_costs.py
 	$(PY) -m pytest tests/test_postgres_costs.py  # alone: it counts what a whole server writes
@@ -46,6 +48,10 @@ conform: $(STAMP)  ## the suite on one backend: make conform BACKEND=memory:conf
 
 conform-postgres: $(STAMP)  ## the whole suite on the Postgres of the tests
 	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
+
+conform-redis: $(STAMP)  ## the whole suite on Redis 6.2, and on 8.2 where a vector set is always asked
+	$(PY) -m tests.redis_server --version 6.2 -- $(PY) -m conformance_tests --url '{url}' -n 2
+	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests tests.redis_indexed:open_backend -n 2
 
 contract: $(STAMP)  ## write docs/contract.md anew from the docstrings
 	$(PY) -m conformance_tests.contract --write

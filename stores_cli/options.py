@@ -33,7 +33,8 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals or not key or not value:
-            raise InvalidRequestError(field=option, found=repr(text[:80]), allowed="KEY=VALUE")
+            # Not quoted: it may be a URL that was put in the wrong place.
+            raise InvalidRequestError(field=option, found="no such pair", allowed="KEY=VALUE")
         found[key] = value
     return found
 

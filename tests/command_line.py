@@ -47,9 +47,9 @@ def run(*arguments: str | Path) -> Ran:
 
 
 def start(*arguments: str | Path) -> "subprocess.Popen[str]":
-    """The command in a process of its own."""
+    """The command in a process of its own, which gives way to this one."""
     return subprocess.Popen(
-        [sys.executable, "-m", "stores_cli", *map(str, arguments)],
+        ["nice", "-n", "19", sys.executable, "-m", "stores_cli", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

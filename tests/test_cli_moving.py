@@ -19,6 +19,11 @@ from tests.redis_embedded import embedded_redis
 
 __all__ = ["sqlite", "url"]  # fixtures
 
+FORKS = 1_200
+"""So many that a copy, which gives way to others, is caught in the middle."""
+
+NEWEST = f"fork-{FORKS - 1}"
+
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
@@ -223,7 +228,7 @@ def _bytes(url: str) -> int:
 
 
 def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
-    fill(sqlite, forks=300, messages=3_000)
+    fill(f"{sqlite}?durability=client", forks=FORKS, messages=3_000)
     there = 0
     for sent, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
         process = start("copy", sqlite, target)
@@ -232,11 +237,11 @@ def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
         out, err = process.communicate(timeout=20)
         assert process.returncode == code, out + err
         assert "Traceback" not in err
-        there = len(run("runs", "list", target, "--limit", "1000", "--json").document["runs"])
-    assert there < 302
+        there = len(run("runs", "list", target, "--limit", "5000", "--json").document["runs"])
+    assert there < FORKS + 2
     rest = copied(run("copy", sqlite, target, "--json"))
     assert rest["same"] >= there
-    assert rest["created"] == 302 - rest["same"]
+    assert rest["created"] == FORKS + 2 - rest["same"]
     assert run("verify", sqlite, target).code == 0
     assert run("verify", target).code == 0
 
@@ -245,7 +250,7 @@ def _wait_for_runs(url: str, count: int) -> None:
     end = time.monotonic() + 30
     while time.monotonic() < end:
         if url.startswith("redis:") or Path(url.partition(":")[2]).exists():
-            listed = run("runs", "list", url, "--limit", "1000", "--json")
+            listed = run("runs", "list", url, "--limit", str(count), "--json")
             if listed.code == 0 and len(listed.document["runs"]) >= count:
                 return
         time.sleep(0.02)
@@ -253,12 +258,12 @@ def _wait_for_runs(url: str, count: int) -> None:
 
 
 def test_runs_that_are_written_to_meanwhile_are_whole_and_named(sqlite: str, target: str) -> None:
-    fill(sqlite, forks=300)
+    fill(f"{sqlite}?durability=client", forks=FORKS)
     process = start("copy", sqlite, target, "--json")
     _wait_for_runs(target, 20)
     # The newest are copied first, so one that is there already and one that is to come.
-    for number in range(50):
-        for id in ("fork-299", "root"):
+    for number in range(15):
+        for id in (NEWEST, "root"):
             write_pair = (f"a{number}", f"b{number}")
             write(sqlite, id, *write_pair)
         if process.poll() is not None:
@@ -266,8 +271,8 @@ def test_runs_that_are_written_to_meanwhile_are_whole_and_named(sqlite: str, tar
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
     report = Ran(0, out, err).document["tenants"][0]
-    assert "fork-299" in report["movedRuns"]
-    for id in ("fork-299", "root"):
+    assert NEWEST in report["movedRuns"]
+    for id in (NEWEST, "root"):
         shown = run("runs", "show", id, target, "--json").lines[1:]
         own = [line["message"]["text"] for line in shown if line["message"]["text"][0] in "ab"]
         pairs = [f"{half}{number}" for number in range(len(own) // 2) for half in "ab"]
@@ -367,7 +372,7 @@ def test_a_failed_export_leaves_no_file(sqlite: str, tmp_path: Path) -> None:
 def test_an_interrupted_export_and_import_leave_nothing_half(
     sqlite: str, target: str, tmp_path: Path
 ) -> None:
-    fill(sqlite, forks=300, messages=20_000)
+    fill(f"{sqlite}?durability=client", forks=FORKS, messages=20_000)
     archive = tmp_path / "a.zst"
     process = start("export", sqlite, "-o", archive)
     while not (part := archive.with_name("a.zst.part")).exists():
@@ -419,7 +424,7 @@ async def test_a_run_that_is_deleted_while_it_is_read_is_named() -> None:
 
 
 def test_a_target_that_goes_away_is_said_and_the_copy_goes_on_later(sqlite: str) -> None:
-    fill(sqlite, forks=300)
+    fill(f"{sqlite}?durability=client", forks=FORKS)
     with embedded_redis(appendonly="yes", appendfsync="always") as server:
         process = start("copy", sqlite, server.url)
         _wait_for_runs(server.url, 20)
@@ -429,5 +434,5 @@ def test_a_target_that_goes_away_is_said_and_the_copy_goes_on_later(sqlite: str)
         assert err.startswith("agent-stores: ")
         assert "Traceback" not in err
         server.start()
-        assert copied(run("copy", sqlite, server.url, "--json"))["runs"] == 302
+        assert copied(run("copy", sqlite, server.url, "--json"))["runs"] == FORKS + 2
         assert run("verify", sqlite, server.url).code == 0

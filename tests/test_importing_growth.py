@@ -88,6 +88,7 @@ async def test_a_session_that_was_rewritten_becomes_a_fork(tmp_path: Path) -> No
         (run,) = report.files[0].runs
         assert (run.outcome, run.parent_id, run.fork_point) == (Outcome.PARTED, RUN, 6)
         assert await texts(backend, RUN) == before
+        assert f"from message 6 on another talk than {RUN}" in report.lines()[-1]
         assert (await texts(backend, run.run_id))[6].startswith("HIGH is a guess")
         again = await bring_in(backend, session)
         assert [found.outcome for found in again.files[0].runs] == [Outcome.SAME]
@@ -114,6 +115,22 @@ async def test_a_run_that_went_on_in_the_store_stays_as_it_is(tmp_path: Path) ->
         assert (await texts(backend, run.run_id))[7:] == [
             "Then make it a setting.", "Done: TIDE_HIGH."
         ]  # fmt: skip
+
+
+async def test_a_session_resumed_in_a_new_file_is_a_fork_of_the_old_one(tmp_path: Path) -> None:
+    """The new file has a name that sorts first, begins with a copy, and names no link."""
+    old = tmp_path / "5e551071-0000-4000-8000-000000000001.jsonl"
+    new = tmp_path / "0e551071-0000-4000-8000-000000000002.jsonl"
+    put_lines(old, CLAUDE[:9])
+    more = json.loads(CLAUDE[9]) | {"sessionId": new.stem}
+    put_lines(new, [*CLAUDE[:8], json.dumps(more)])
+    async with open_backend("memory:") as backend:
+        report = await bring_in(backend, tmp_path)
+        info = (await backend.runs.get_run(run_id=f"claude-code:{new.stem}")).info
+        assert info is not None
+        assert (info.parent_id, info.fork_point, info.message_count) == (RUN, 6, 7)
+        assert report.outcomes() == {"created": 2}
+        assert (await bring_in(backend, tmp_path)).outcomes() == {"same": 2}
 
 
 async def test_what_stands_at_the_id_and_is_something_else_is_left_alone(tmp_path: Path) -> None:

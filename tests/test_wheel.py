@@ -1,6 +1,7 @@
 """The wheel holds the core and the suite, and is enough to examine a backend."""
 
 import os
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -89,6 +90,14 @@ def test_a_missing_extra_is_named_by_the_suite(clean: Path, python: Python) -> N
     ran = python("-c", program, "--url", "memory:", executable=clean)
     assert ran.returncode != 0
     assert "pip install 'agent-stores[conformance]'" in ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_missing_extra_is_named_by_the_command(clean: Path) -> None:
+    command = clean.with_name("agent-stores")
+    ran = subprocess.run([command, "doctor"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "pip install 'agent-stores[cli]'" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 

@@ -59,7 +59,7 @@ def read(source: Source) -> Generator[Session]:
 
 def _say(session: Session, message: dict[str, Any], around: dict[str, Any]) -> None:
     said = spoken(message.get("parts"))
-    rest = {} if said.rest is None else {"parts": said.rest}
+    rest = said.kept("parts")
     role = str(message.get("role"))
     beside = without(message, "role", "parts") | rest
     session.say(_ROLES.get(role, role.removeprefix("ROLE_").lower()), said.text,

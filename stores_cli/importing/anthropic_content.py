@@ -35,14 +35,10 @@ def say_blocks(
         part = as_dict(run[0])
         if part.get("type") == _RESULT:
             said = spoken(part.get("content"))
-            beside = without(part, "type", "tool_use_id", "content") | _rest(said.rest) | source
+            beside = without(part, "type", "tool_use_id", "content") | said.kept() | source
             session.say("tool", said.text, answers=part.get("tool_use_id"), at=at, source=beside)
         else:
             said = spoken(run if isinstance(content, list) else content, call_of)
-            beside = _rest(said.rest) | source
+            beside = said.kept() | source
             session.say(role, said.text, calls=said.calls, at=at, source=beside)
         source = {}
-
-
-def _rest(rest: list[Any] | None) -> dict[str, Any]:
-    return {} if rest is None else {"content": rest}

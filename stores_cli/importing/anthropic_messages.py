@@ -37,7 +37,7 @@ def read(source: Source) -> Generator[Session]:
         draft = talks.draft()
         if request.get("system"):
             said = spoken(request["system"])
-            draft.say("system", said.text, source={"content": said.rest} if said.rest else None)
+            draft.say("system", said.text, source=said.kept())
         for one in map(as_dict, as_list(request.get("messages"))):
             say_blocks(draft, str(one.get("role")), one.get("content"),
                        source=without(one, "role", "content"))  # fmt: skip

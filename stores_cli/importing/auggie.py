@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
-from stores_cli.importing.json_values import as_dict, as_list, read_json_text, without
+from stores_cli.importing.json_values import as_dict, as_list, filled, read_json_text, without
 from stores_cli.importing.sessions import Session, call
 from stores_cli.importing.sources import Source
 from stores_core import ToolCall
@@ -45,9 +45,7 @@ def _call_of(node: dict[str, Any]) -> ToolCall | None:
 
 
 def _rest(node: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: item for name, item in without(node, "tool_use").items() if item not in (None, "")
-    }
+    return filled(without(node, "tool_use"))
 
 
 AUGGIE = Format("auggie", "Auggie sessions (JSON)", recognises, read)

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.formats import Format
-from stores_cli.importing.json_values import as_dict, as_list, read_json_text, without
+from stores_cli.importing.json_values import as_dict, as_list, given, read_json_text, without
 from stores_cli.importing.parts import spoken
 from stores_cli.importing.sessions import Session, call
 from stores_cli.importing.sources import Source
@@ -73,8 +73,7 @@ def _recorded(source: Source) -> Iterator[Session]:
 def _say(session: Session, message: dict[str, Any]) -> None:
     kind, content = str(message.get("type")), message.get("content")
     role = _ROLES.get(kind) or ("user" if message.get("source") == "user" else "assistant")
-    rest = {name: item for name, item in without(message, "type", "content").items()
-            if item is not None}  # fmt: skip
+    rest = given(without(message, "type", "content"))
     rest |= {} if kind in _ROLES else {"type": kind}
     listed = [as_dict(one) for one in as_list(content)]
     if kind == _RESULTS:
@@ -90,7 +89,7 @@ def _say(session: Session, message: dict[str, Any]) -> None:
         session.say(role, calls=calls, source=rest)
     else:
         said = spoken(content)
-        rest |= {} if said.rest is None else {"content": said.rest}
+        rest |= said.kept()
         session.say(role, said.text, source=rest)
 
 

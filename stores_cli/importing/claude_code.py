@@ -138,4 +138,6 @@ def _answer_id(message: Message) -> Any:
     return as_dict(further.get("message")).get("id")
 
 
-CLAUDE_CODE = Format("claude-code", "Claude Code sessions (JSON lines)", recognises, read)
+CLAUDE_CODE = Format(
+    "claude-code", "Claude Code sessions (JSON lines)", recognises, read, copies_history=True
+)

@@ -64,8 +64,7 @@ def _say(
             content = results[0].get("content")
             further["result"] = without(results[0], "type", "toolCallId", "content")
     said = spoken(content, _call_of)
-    if said.rest is not None:
-        further["content"] = said.rest
+    further |= said.kept()
     asked.update(made.id or "" for made in said.calls)
     session.say(_MESSAGES[kind], said.text, calls=said.calls, answers=answers,
                 at=record.get("time"), source=further)  # fmt: skip

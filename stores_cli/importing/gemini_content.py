@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stores_cli.importing.json_values import as_dict, as_list, without
+from stores_cli.importing.json_values import as_dict, as_list, given, without
 from stores_cli.importing.parts import spoken
 from stores_cli.importing.sessions import Session, call
 from stores_core import ToolCall
@@ -16,8 +16,8 @@ def call_of(part: dict[str, Any]) -> ToolCall | None:
     made = as_dict(part.get("functionCall") or part.get("function_call"))
     if not made:
         return None
-    further = _given(without(part, "functionCall", "function_call"))
-    further |= _given(without(made, "id", "name", "args"))
+    further = given(without(part, "functionCall", "function_call"))
+    further |= given(without(made, "id", "name", "args"))
     return call(made.get("id"), made.get("name"), made.get("args"), **further)
 
 
@@ -41,10 +41,10 @@ def say_parts(
         if answer:
             answers.append(answer)
         else:
-            plain.append(_given(as_dict(part)) or part)
+            plain.append(given(as_dict(part)) or part)
     if plain:
         said = spoken(plain, call_of)
-        rest = {} if said.rest is None else {"parts": said.rest}
+        rest = said.kept("parts")
         session.say(ROLES.get(role, role), said.text, calls=said.calls, at=at, source=rest | beside)
         beside = {}
     for answer in answers:
@@ -61,13 +61,9 @@ def say_answer(
     response: Any = answer.get("response")
     fields = as_dict(response)
     output = fields.get("output", fields.get("result"))
-    further = _given(without(answer, "id", "response"))
+    further = given(without(answer, "id", "response"))
     if isinstance(output, str) and len(fields) == 1:
         further["as"] = next(iter(fields))
     else:
         output = response if isinstance(response, str) else encode_json(response).decode()
     session.say("tool", output, answers=answer.get("id"), at=at, source=further | source)
-
-
-def _given(part: dict[str, Any]) -> dict[str, Any]:
-    return {name: item for name, item in part.items() if item is not None}

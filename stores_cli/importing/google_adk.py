@@ -5,7 +5,7 @@ from typing import Any
 
 from stores_cli.importing.formats import Format
 from stores_cli.importing.gemini_content import call_of, say_parts
-from stores_cli.importing.json_values import as_dict, as_list, read_json, without
+from stores_cli.importing.json_values import as_dict, as_list, filled, read_json, without
 from stores_cli.importing.sessions import Session, call
 from stores_cli.importing.sources import Source
 
@@ -54,8 +54,7 @@ def add_event(session: Session, event: dict[str, Any]) -> None:
     """Add one event: what was said and called to the messages, a mere change of state to the
     events."""
     content, at = as_dict(event.get("content")), event.get("timestamp")
-    beside = {name: item for name, item in without(event, "content", "timestamp").items()
-              if item not in (None, {}, [])}  # fmt: skip
+    beside = filled(without(event, "content", "timestamp"))
     role = str(content.get("role") or ("user" if event.get("author") == "user" else "model"))
     further = without(content, "role", "parts")
     if not say_parts(session, role, content.get("parts"), at=at, source=further | beside):
@@ -120,7 +119,7 @@ def _turn(session: Session, turn: dict[str, Any]) -> None:
     say_parts(session, "user", as_dict(turn.get("user_content")).get("parts"), at=at, source=beside)
     made = [found for one in as_list(between.get("tool_uses"))
             if (found := call_of({"functionCall": as_dict(one)}))]  # fmt: skip
-    rest = {name: item for name, item in without(between, "tool_uses").items() if item}
+    rest = filled(without(between, "tool_uses"))
     if made or rest:
         session.say("assistant", calls=made, source=rest)
     say_parts(session, "model", as_dict(turn.get("final_response")).get("parts"))
@@ -130,8 +129,7 @@ def _oldest_turn(session: Session, turn: dict[str, Any]) -> None:
     session.say("user", turn.get("query"))
     made = [call("", one.get("tool_name"), one.get("tool_input"))
             for one in map(as_dict, as_list(turn.get("expected_tool_use")))]  # fmt: skip
-    beside = without(turn, "query", "expected_tool_use", "reference")
-    rest = {name: item for name, item in beside.items() if item}
+    rest = filled(without(turn, "query", "expected_tool_use", "reference"))
     if made or rest:
         session.say("assistant", calls=made, source=rest)
     if "reference" in turn:

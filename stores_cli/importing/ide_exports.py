@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
-from stores_cli.importing.json_values import as_dict, as_list, without
+from stores_cli.importing.json_values import as_dict, as_list, filled, without
 from stores_cli.importing.openai_chat import chat_call
 from stores_cli.importing.parts import spoken
 from stores_cli.importing.sessions import Session, call
@@ -39,7 +39,7 @@ def read(source: Source) -> Generator[Session]:
 def _say(session: Session, message: dict[str, Any]) -> None:
     stamp = next((name for name in _TIMES if message.get(name)), "")
     said = spoken(message.get("content", message.get("parts")))
-    rest = {} if said.rest is None else {"content": said.rest}
+    rest = said.kept()
     calls = tuple(map(chat_call, as_list(message.get("tool_calls"))))
     beside = without(
         message, "role", "sender", "content", "parts", "tool_calls", "tool_call_id", stamp
@@ -81,7 +81,7 @@ def _say_pair(session: Session, pair: dict[str, Any]) -> None:
         ]
         session.say("assistant", held.get("content"), calls=calls,
                     source={"kind": kind, **without(held, "content", "tool_uses")})  # fmt: skip
-    rest = {name: item for name, item in without(pair, "user", "assistant").items() if item}
+    rest = filled(without(pair, "user", "assistant"))
     if rest:
         session.happen("request", source=rest)
 

@@ -54,7 +54,7 @@ def _filled(value: Any, attached: dict[str, Any]) -> Any:
 
 def _say(session: Session, message: dict[str, Any], *, at: Any = None, **around: Any) -> None:
     said = spoken(message.get("content"))
-    rest = {} if said.rest is None else {"content": said.rest}
+    rest = said.kept()
     calls = [
         call(one.get("id"), one.get("function"), one.get("arguments"),
              **without(one, "id", "function", "arguments", "type"))
@@ -85,7 +85,7 @@ def _from_events(source: Source, document: dict[str, Any]) -> Iterator[Session]:
             _answer(session, event, at)
         elif kind == "tool":
             said = spoken(event.get("result"))
-            beside = without(around, "id", "result") | ({"content": said.rest} if said.rest else {})
+            beside = without(around, "id", "result") | said.kept()
             session.say("tool", said.text, answers=event.get("id"), at=at, source=beside)
         else:
             spans.get(str(event.get("id")), session).happen(kind, at=at, source=around)

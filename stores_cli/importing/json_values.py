@@ -13,6 +13,7 @@ SURROGATE = "lone surrogates in text: replaced by U+FFFD"
 TOO_DEEP = "nested too deeply: kept as JSON text"
 NOT_FINITE = "numbers that JSON does not have: kept as text"
 BAD_UTF8 = "bytes that are no UTF-8: replaced by U+FFFD"
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
 _DEEPEST = MAX_DEPTH - 10  # an entry holds it some levels deeper
 
 
@@ -84,3 +85,14 @@ def as_word(value: Any) -> str:
 def without(record: dict[str, Any], *names: str) -> dict[str, Any]:
     """A copy of ``record`` that lacks some fields: those that stand elsewhere already."""
     return {name: item for name, item in record.items() if name not in names}
+
+
+def given(record: dict[str, Any]) -> dict[str, Any]:
+    """The fields of ``record`` that are not null."""
+    return {name: item for name, item in record.items() if item is not None}
+
+
+def filled(record: dict[str, Any]) -> dict[str, Any]:
+    """The fields of ``record`` that hold something: neither null nor an empty text, list or
+    object. For formats that write out every default."""
+    return {name: item for name, item in record.items() if item not in _EMPTY}

@@ -5,7 +5,7 @@ Constructors are looked at and never called: whatever a checkpoint names, no cod
 
 from typing import Any
 
-from stores_cli.importing.json_values import as_dict, as_list, without
+from stores_cli.importing.json_values import as_dict, as_list, filled, without
 from stores_cli.importing.parts import spoken
 from stores_cli.importing.sessions import Session, call
 
@@ -47,10 +47,7 @@ def say_langchain(session: Session, message: dict[str, Any], *, source: Any = No
         for made in map(as_dict, as_list(message.get("tool_calls")))
     ]  # fmt: skip
     said = spoken(message.get("content"))
-    further = {name: item for name, item in without(message, *_KNOWN).items()
-               if item not in (None, {}, [], "")}  # fmt: skip
-    if said.rest is not None:
-        further["content"] = said.rest
+    further = filled(without(message, *_KNOWN)) | said.kept()
     session.say(
         ROLES.get(kind, kind),
         said.text,

@@ -4,7 +4,14 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from stores_cli.importing.formats import Format
-from stores_cli.importing.json_values import as_dict, as_list, read_json_text, without
+from stores_cli.importing.json_values import (
+    as_dict,
+    as_list,
+    filled,
+    given,
+    read_json_text,
+    without,
+)
 from stores_cli.importing.moments import moment
 from stores_cli.importing.openai_chat import say_chat
 from stores_cli.importing.sessions import Found, Note
@@ -34,9 +41,8 @@ def read(source: Source) -> Generator[Found]:
         session = source.session(key, agent=agent.get("name"))
         source.fold()
         for message in source.objects(messages):
-            given = {name: item for name, item in without(message, "created_at", "type").items()
-                     if item not in (None, [])}  # fmt: skip
-            say_chat(session, given, at=message.get("created_at"))
+            said = filled(without(message, "created_at", "type"))
+            say_chat(session, said, at=message.get("created_at"))
         beside = without(document, "agents", "blocks")
         session.stand({"agent": without(agent, _MESSAGES), "file": beside})
         for identity in map(str, as_list(agent.get("block_ids"))):
@@ -46,8 +52,7 @@ def read(source: Source) -> Generator[Found]:
 
 
 def _note(source: Source, namespace: str, block: dict[str, Any]) -> Iterator[Note]:
-    rest = {name: item for name, item in without(block, "label", "value", "created_at").items()
-            if item is not None}  # fmt: skip
+    rest = given(without(block, "label", "value", "created_at"))
     try:
         item = MemoryItem(
             key=str(block.get("label") or block.get("id")),

@@ -5,7 +5,7 @@ from typing import Any
 
 from stores_cli.importing.exchanges import Exchange, Talks, exchanges, first_exchange
 from stores_cli.importing.formats import Format
-from stores_cli.importing.json_values import as_dict, as_list, read_json_text, without
+from stores_cli.importing.json_values import as_dict, as_list, given, read_json_text, without
 from stores_cli.importing.parts import spoken
 from stores_cli.importing.sessions import Session, call
 from stores_cli.importing.sources import Source
@@ -65,13 +65,8 @@ def say_chat(
     """Add one message in the form of chat completions. ``source`` goes with it."""
     made = tuple(map(chat_call, as_list(record.get("tool_calls"))))
     said = spoken(record.get("content"))
-    further = {
-        name: item
-        for name, item in without(record, "role", "content", "tool_calls", "tool_call_id").items()
-        if item is not None
-    }
-    if said.rest is not None:
-        further["content"] = said.rest
+    further = given(without(record, "role", "content", "tool_calls", "tool_call_id"))
+    further |= said.kept()
     session.say(
         str(record.get("role") or "assistant"),
         said.text,
@@ -86,11 +81,7 @@ def chat_call(made: Any) -> ToolCall:
     """One of the tool_calls of a message. Arguments that are no JSON stay text."""
     made = as_dict(made)
     function = as_dict(made.get("function"))
-    further = {
-        name: item
-        for name, item in without(made, "id", "type", "function").items()
-        if item is not None
-    }
+    further = given(without(made, "id", "type", "function"))
     return call(
         made.get("id"), function.get("name"), read_json_text(function.get("arguments")), **further
     )

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 from stores_cli.importing.formats import Format
-from stores_cli.importing.json_values import as_dict, as_list, read_json_text, without
+from stores_cli.importing.json_values import as_dict, as_list, filled, read_json_text, without
 from stores_cli.importing.openai_chat import chat_call
 from stores_cli.importing.parts import spoken
 from stores_cli.importing.sessions import Session, call
@@ -76,9 +76,10 @@ def _action(session: Session, event: dict[str, Any]) -> None:
     if not args and kind == "message" and not session.messages:
         role = "user"  # histories of output files name no source; the first message is the task
     if field and not meta:
-        text = told.get(field) or told.get("content") or told.get("thought")
-        rest = {name: item for name, item in told.items() if item and item is not text}
-        session.say(role, text, at=at, source=beside | ({"args": rest} if rest else {}))
+        where = next((name for name in (field, "content", "thought") if told.get(name)), "")
+        rest = filled(without(told, where))
+        beside |= {"args": rest} if rest else {}
+        session.say(role, told.get(where), at=at, source=beside)
     elif meta or kind in _CALLS:
         made = _made(meta) if meta else call("", kind, without(told, "thought"))
         text = told.get("thought") or told.get("content") if meta else told.get("thought")
@@ -125,15 +126,13 @@ def _add_new(session: Session, event: dict[str, Any]) -> None:
         seen = as_dict(event.get("observation"))
         said = spoken(seen.get("content"))
         beside = without(event, "timestamp", "tool_call_id", "observation")
-        beside["observation"] = without(seen, "content") | (
-            {"content": said.rest} if said.rest is not None else {}
-        )
+        beside["observation"] = without(seen, "content") | (said.kept())
         session.say("tool", said.text, answers=event.get("tool_call_id"), at=at, source=beside)
     elif kind in ("MessageEvent", "SystemPromptEvent"):
         message = as_dict(event.get("llm_message") or event.get("system_prompt"))
         said = spoken(message.get("content") or message.get("text"))
         role = str(message.get("role") or ("system" if kind[0] == "S" else event.get("source")))
-        rest = {"content": said.rest} if said.rest is not None else {}
+        rest = said.kept()
         beside = without(event, "timestamp", "llm_message", "system_prompt")
         session.say(
             role,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stores_cli.importing.json_values import as_dict, as_list, without
+from stores_cli.importing.json_values import as_dict, as_list, given, without
 from stores_core import ToolCall
 
 CallOf = Callable[[dict[str, Any]], ToolCall | None]
@@ -24,6 +24,10 @@ class Spoken:
     text: str
     calls: tuple[ToolCall, ...] = ()
     rest: list[Any] | None = None
+
+    def kept(self, name: str = "content") -> dict[str, Any]:
+        """What text and calls do not say, as a field ``name``; empty where they say all."""
+        return {} if self.rest is None else {name: self.rest}
 
 
 def no_call(part: dict[str, Any]) -> ToolCall | None:
@@ -64,4 +68,4 @@ def _is_text(part: dict[str, Any]) -> bool:
 
 
 def _further(part: dict[str, Any]) -> dict[str, Any]:
-    return {name: item for name, item in without(part, "type", "text").items() if item is not None}
+    return given(without(part, "type", "text"))

@@ -47,7 +47,7 @@ def read(source: Source) -> Generator[Session]:
 def _say(session: Session, message: dict[str, Any], at: Any) -> None:
     role = str(message["role"])
     said = spoken(message.get("content"), _call_of)
-    rest = {} if said.rest is None else {"content": said.rest}
+    rest = said.kept()
     if role == "bashExecution":  # a command that the person typed
         beside = without(message, "role", "output")
         session.say("user", message.get("output"), at=at, source=beside | {"kind": role})

@@ -149,6 +149,11 @@ def _file_lines(file: FileReport) -> list[str]:
     lines += [f"  left out {number}: {why}" for why, number in sorted(file.left_out.items())]
     lines += [f"  changed {number}: {what}" for what, number in sorted(file.changed.items())]
     lines += [f"  damaged at {damage.at}: {damage.why}" for damage in file.damaged]
+    lines += [
+        f"  {run.run_id}: from message {run.fork_point} on another talk than {run.parent_id}"
+        for run in file.runs
+        if run.outcome is Outcome.PARTED
+    ]
     lines += [f"  {_called(run)}{run.why}" for run in file.runs if run.why]
     return lines
 

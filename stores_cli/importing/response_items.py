@@ -17,7 +17,7 @@ def add_item(
     kind, beside = str(item.get("type") or ""), source or {}
     if kind in ("", "message") and "role" in item:
         said = spoken(item.get("content"))
-        rest = {} if said.rest is None else {"content": said.rest}
+        rest = said.kept()
         further = without(item, "type", "role", "content") | rest | beside
         session.say(str(item["role"]), said.text, at=at, source=further)
     elif kind in _CALLS or (kind.endswith("_call") and item.get("call_id")):
@@ -27,7 +27,7 @@ def add_item(
         session.say("assistant", calls=[made], at=at, source=further)
     elif kind.endswith("_call_output"):
         said = spoken(item.get("output"))
-        rest = {} if said.rest is None else {"output": said.rest}
+        rest = said.kept("output")
         further = without(item, "call_id", "output") | rest | beside
         session.say("tool", said.text, answers=item.get("call_id"), at=at, source=further)
     else:

@@ -21,8 +21,8 @@ _SQLITE = b"SQLite format 3\0"
 _SAMPLE = 50
 _BOM = b"\xef\xbb\xbf"
 _PEEK = 4_096
-_LINE = 1 << 20
-_UNKNOWN = datetime.min.replace(tzinfo=UTC)
+_LOOK = 1 << 16
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _POSTGRES, _REDIS = ("postgresql:", "postgres:"), ("redis:", "rediss:")
 NOT_UNDERSTOOD = "a record that holds nothing to keep"
 
@@ -203,19 +203,25 @@ class Source:
         return f"{self.path.name.split('.')[0]}-{digest}"
 
 
-def age(place: str) -> tuple[datetime, int]:
-    """What sorts places such that a session comes before one that began with a copy of it: when
-    the first line of a file says that it was begun, then its size. All others come first."""
+def age(place: str) -> tuple[datetime, datetime]:
+    """What sorts places such that a session comes before one that began with a copy of it: the
+    first and the last time in a file of JSON lines. All other places come first."""
     source = Source(place)
-    if source.is_url:
-        return _UNKNOWN, 0
     try:
-        with source.path.open("rb") as file:
-            first = _record(file.readline(_LINE))
+        if not source.is_url:
+            with source.path.open("rb") as file:
+                begun = _first_time(file.read(_LOOK).split(b"\n"))
+                file.seek(max(0, source.path.stat().st_size - _LOOK))
+                ended = _first_time(reversed(file.read().split(b"\n")))
+            return begun, ended
     except OSError:  # the import says so, in its turn
-        return _UNKNOWN, 0
-    begun = moment(first.get("timestamp"))
-    return (begun, source.path.stat().st_size) if begun else (_UNKNOWN, 0)
+        pass
+    return _NEVER, _NEVER
+
+
+def _first_time(lines: Iterable[bytes]) -> datetime:
+    times = (moment(_record(line).get("timestamp")) for line in lines)
+    return next(filter(None, times), _NEVER)
 
 
 def _record(line: bytes) -> dict[str, Any]:
