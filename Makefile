@@ -53,8 +53,9 @@ conform-redis: $(STAMP)  ## the whole suite on Redis 6.2, and on 8.2 where a vec
 	$(PY) -m tests.redis_server --version 6.2 -- $(PY) -m conformance_tests --url '{url}' -n 2
 	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests tests.redis_indexed:open_backend -n 2
 
-contract: $(STAMP)  ## write docs/contract.md anew from the docstrings
+contract: $(STAMP)  ## write docs/contract.md and docs/command-line.md anew, from docstrings and help
 	$(PY) -m conformance_tests.contract --write
+	$(PY) -m stores_cli.reference > docs/command-line.md
 
 kill-matrix: $(STAMP)  ## the suite against every broken store, into docs/kill-matrix.md
 	$(PY) -m conformance_tests.broken --jobs 2 --first --write docs/kill-matrix.json

@@ -13,7 +13,6 @@ import os
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -21,10 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import psutil
 import pytest
 
 from tests.postgres_embedded import embedded_postgres
+from tests.server_sharing import is_shared, keep, shared_url
 
 asyncpg: Any = import_module("asyncpg")  # which brings no types
 NAMED = "STORES_TEST_POSTGRES_URL"
@@ -83,29 +82,11 @@ async def _execute(url: str, statement: str) -> None:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of the server of this session of tests, started when the first test asks for it."""
-    worker = "PYTEST_XDIST_WORKER" in os.environ
-    if not worker or os.environ.get(NAMED):
+    if is_shared(NAMED):
+        yield shared_url(tmp_path_factory, "postgres", "tests.postgres_server")
+    else:
         with postgres_server() as url:
             yield url
-        return
-    # Workers share one. The first to come starts it, in a process that ends with their parent.
-    folder = tmp_path_factory.getbasetemp().parent / "postgres"
-    told = folder / "url"
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        pass
-    else:
-        command = [sys.executable, "-m", "tests.postgres_server", "--keep", told, str(os.getppid())]
-        root = Path(__file__).parent.parent
-        with (folder / "log").open("wb") as log:
-            subprocess.run(command, cwd=root, stdout=log, stderr=log, check=True)
-    end = time.monotonic() + _DEADLINE
-    while not told.exists():
-        if time.monotonic() > end:
-            raise RuntimeError(f"no Postgres:\n{(folder / 'log').read_text()[-2_000:]}")
-        time.sleep(0.05)
-    yield told.read_text()
 
 
 @pytest.fixture
@@ -124,23 +105,6 @@ def shared_postgres_url(postgres: str) -> Iterator[str]:
     asyncio.run(drop_database(postgres, url))
 
 
-def keep(told: Path, pid: int) -> None:
-    """Keep a server, in the background, as long as the process ``pid`` lives.
-
-    Its URL is in the file ``told`` once it can be used.
-    """
-    if os.fork():
-        return
-    os.setsid()
-    with postgres_server() as url:
-        part = told.with_suffix(".part")
-        part.touch(mode=0o600)
-        part.write_text(url)
-        part.replace(told)
-        while psutil.pid_exists(pid):
-            time.sleep(0.1)
-
-
 def run(command: Sequence[str]) -> int:
     """Run a command on a server, in a database of its own where it says ``{url}``."""
     with postgres_server() as server:
@@ -156,7 +120,7 @@ def run(command: Sequence[str]) -> int:
 def main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["--keep", told, pid]:
-            keep(Path(told), int(pid))
+            keep(postgres_server(), Path(told), int(pid))
             return 0
         case ["--", *command] if command:
             return run(command)

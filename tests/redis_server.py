@@ -13,20 +13,18 @@ import os
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.redis_embedded import WHEELS, embedded_redis
+from tests.server_sharing import is_shared, keep, shared_url
 
 NAMED = "STORES_TEST_REDIS_URL"
 CONTAINERS = "STORES_TEST_CONTAINERS"
 IMAGE = "redis:8.2"
-_DEADLINE = 60.0
 
 
 @contextmanager
@@ -56,51 +54,17 @@ def with_prefix(url: str) -> str:
 @pytest.fixture(scope="session")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of the server of this session of tests, started when the first test asks for it."""
-    if "PYTEST_XDIST_WORKER" not in os.environ or os.environ.get(NAMED):
+    if is_shared(NAMED):
+        yield shared_url(tmp_path_factory, "redis", "tests.redis_server")
+    else:
         with redis_server() as url:
             yield url
-        return
-    # Workers share one. The first to come starts it, in a process that ends with their parent.
-    folder = tmp_path_factory.getbasetemp().parent / "redis"
-    told = folder / "url"
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        pass
-    else:
-        command = [sys.executable, "-m", "tests.redis_server", "--keep", told, str(os.getppid())]
-        root = Path(__file__).parent.parent
-        with (folder / "log").open("wb") as log:
-            subprocess.run(command, cwd=root, stdout=log, stderr=log, check=True)
-    end = time.monotonic() + _DEADLINE
-    while not told.exists():
-        if time.monotonic() > end:
-            raise RuntimeError(f"no Redis:\n{(folder / 'log').read_text()[-2_000:]}")
-        time.sleep(0.05)
-    yield told.read_text()
 
 
 @pytest.fixture
 def redis_url(redis: str) -> str:
     """The URL of the server with a prefix that no other test has."""
     return with_prefix(redis)
-
-
-def keep(told: Path, pid: int) -> None:
-    """Keep a server, in the background, as long as the process ``pid`` lives.
-
-    Its URL is in the file ``told`` once it can be used.
-    """
-    if os.fork():
-        return
-    os.setsid()
-    with redis_server() as url:
-        part = told.with_suffix(".part")
-        part.touch(mode=0o600)
-        part.write_text(url)
-        part.replace(told)
-        while psutil.pid_exists(pid):
-            time.sleep(0.1)
 
 
 def run(command: Sequence[str], version: str) -> int:
@@ -116,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         arguments = sys.argv[1:]
     if arguments[:1] == ["--keep"]:
-        keep(Path(arguments[1]), int(arguments[2]))
+        keep(redis_server(), Path(arguments[1]), int(arguments[2]))
         return 0
     options, command = arguments, list[str]()
     if "--" in arguments:
