@@ -24,7 +24,7 @@ test: $(STAMP)  ## the conformance suite on every backend, then our own tests
 	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db -n 2
 	$(PY) -m conformance_tests --url file:$(VENV)/conformance -n 2
 	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests --url '{url}' -n 2
-	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' --quick -n 2
+	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
 	$(PY) -m pytest -n 2 --ignore=tests/test_postgres_costs.py
 	$(PY) -m pytest tests/test_postgres_costs.py  # alone: it counts what a whole server writes
 

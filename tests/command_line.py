@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import secrets
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,8 @@ def start(*arguments: str | Path) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Who runs the tests in the background may have them, and what they start, ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
