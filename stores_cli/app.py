@@ -9,6 +9,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from stores_cli import (
+    bench,
     changing,
     conform,
     doctor,
@@ -24,6 +25,7 @@ from stores_cli import (
 from stores_cli.commands import NAME, STYLE, group
 from stores_cli.exits import HELP, Exit, code_of
 from stores_cli.output import Output, ReaderGoneError, complain
+from stores_cli.ui import command as ui
 from stores_cli.urls import VARIABLE, redacted
 from stores_core.errors import StoreError
 
@@ -46,6 +48,8 @@ for commands in (
     memory.commands,
     results.commands,
     conform.commands,
+    bench.commands,
+    ui.commands,
 ):
     app.add_typer(commands)
 

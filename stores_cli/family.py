@@ -1,6 +1,5 @@
 """``runs tree | fork | diff``: how runs hang together, what two share and where they part."""
 
-from collections.abc import AsyncGenerator
 from typing import Annotated, Any, NamedTuple
 
 from typer import Argument, Option
@@ -43,14 +42,8 @@ async def tree(
         info = (await backend.runs.get_run(run_id=run)).info
         if info is None:
             return absent(output, run)
-        root = await _ancestor(backend.runs, info)
-        family: list[Branch] = []
-        more = False
-        async for branch in _family(backend, root):
-            more = len(family) == limit
-            if more:
-                break
-            family.append(branch)
+        root = await ancestor(backend.runs, info)
+        family, more = await family_of(backend, root, limit)
     if json:
         runs = [{"depth": len(one.follows), **json_of(one.info)} for one in family]
         output.document({"runs": runs, "more": more})
@@ -64,7 +57,8 @@ async def tree(
     return Exit.FINE
 
 
-async def _ancestor(runs: RunsFront, info: RunInfo) -> RunInfo:
+async def ancestor(runs: RunsFront, info: RunInfo) -> RunInfo:
+    """The oldest ancestor of a run that is still there, or the run."""
     seen = {info.id}
     while info.parent_id and info.parent_id not in seen:
         parent = (await runs.get_run(run_id=info.parent_id)).info
@@ -75,13 +69,18 @@ async def _ancestor(runs: RunsFront, info: RunInfo) -> RunInfo:
     return info
 
 
-async def _family(backend: Backend, root: RunInfo) -> AsyncGenerator[Branch]:
+async def family_of(backend: Backend, root: RunInfo, limit: int) -> tuple[list[Branch], bool]:
+    """A run and the forks below it, each run before its forks, the oldest fork first.
+
+    At most ``limit``, and whether there are more.
+    """
+    family: list[Branch] = []
     # A stack in place of recursion: families are thousands of generations deep.
     left = [Branch(root, ())]
     seen = {root.id}
-    while left:
+    while left and len(family) < limit:
         branch = left.pop()
-        yield branch
+        family.append(branch)
         forks = [
             info
             async for page in pages(backend.runs.list_runs, parent_id=branch.info.id)
@@ -91,6 +90,7 @@ async def _family(backend: Backend, root: RunInfo) -> AsyncGenerator[Branch]:
         seen.update(info.id for info in forks)
         # Newest first: so the newest is pushed first and comes last.
         left += [Branch(info, (*branch.follows, index > 0)) for index, info in enumerate(forks)]
+    return family, bool(left)
 
 
 def _drawn(branch: Branch, *, asked: bool) -> str:

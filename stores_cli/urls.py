@@ -36,6 +36,13 @@ def redacted(text: str, given: Iterable[str]) -> str:
     return _ANYWHERE.sub(rf"\1:{_HIDDEN}@", text)
 
 
+def in_tenant(url: str, tenant: str) -> str:
+    """The URL with this tenant, of plain letters, in place of its own."""
+    place, _, query = url.partition("?")
+    kept = [part for part in query.split("&") if part and not part.startswith("tenant=")]
+    return f"{place}?{'&'.join([*kept, f'tenant={tenant}'])}"
+
+
 def is_url(text: str) -> bool:
     """Whether an argument names a backend rather than a file."""
     return text.partition(":")[0] in schemes() and ":" in text
@@ -65,22 +72,28 @@ async def opened(
 
 
 @asynccontextmanager
-async def opened_as_found(url: str, *, tenant: str = "") -> AsyncGenerator[Backend]:
+async def opened_as_found(
+    url: str, *, tenant: str = "", embedder: Embedder | None = None
+) -> AsyncGenerator[Backend]:
     """As `opened`, making no tables where there are none, if the backend can do without.
 
     Raises SchemaVersionError where nothing is set up.
     """
     url = url_or_default(url)
     if "create" not in options_of(url) or "create=" in url:
-        async with opened(url, tenant=tenant) as backend:
+        async with opened(url, tenant=tenant, embedder=embedder) as backend:
             yield backend
         return
     async with AsyncExitStack() as opening:
         try:
-            backend = await opening.enter_async_context(opened(url, tenant=tenant, create=False))
+            backend = await opening.enter_async_context(
+                opened(url, tenant=tenant, embedder=embedder, create=False)
+            )
         except SchemaVersionError as error:
             if error.state != State.BEHIND:
                 raise
             # Older tables are there, so nothing is made, and they are shown as they are.
-            backend = await opening.enter_async_context(opened(url, tenant=tenant))
+            backend = await opening.enter_async_context(
+                opened(url, tenant=tenant, embedder=embedder)
+            )
         yield backend

@@ -15,7 +15,7 @@ OLDEST = (6, 2)
 
 _NAMES = (
     "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory", "maxmemory-policy",
-    "min-replicas-to-write",
+    "min-replicas-to-write", "aof-load-truncated",
 )  # fmt: skip
 _HELLO = ("server", "version", "mode", "role")
 _TOLD = {
@@ -132,7 +132,9 @@ def durability_of(found: Mapping[str, str], wait_replicas: int) -> Durability:
         return Durability.UNVERIFIED
     if found["appendfsync"] == "always":
         rewrites = found.get("no-appendfsync-on-rewrite") == "yes"
-        return Durability.BOUNDED if rewrites else Durability.DISK
+        # Read back wrongly after a crash, see docs/redis.md, "A torn transaction".
+        cuts = found.get("aof-load-truncated") != "no"
+        return Durability.BOUNDED if rewrites or cuts else Durability.DISK
     return Durability.BOUNDED if found["appendfsync"] == "everysec" else Durability.CLIENT
 
 
@@ -148,6 +150,12 @@ def warnings_of(found: Mapping[str, str], wait_replicas: int) -> list[str]:
         warnings.append(
             f"appendfsync is {found['appendfsync']}: a crash of the server loses the last moments; "
             "CONFIG SET appendfsync always"
+        )
+    if found.get("appendonly") == "yes" and found.get("aof-load-truncated") == "yes":
+        warnings.append(
+            "aof-load-truncated is yes: what a crash tore in the middle of a transaction comes "
+            "back in part at the start after the next; CONFIG SET aof-load-truncated no, and where "
+            "the server then refuses to start, redis-check-aof --fix"
         )
     if found.get("no-appendfsync-on-rewrite") == "yes":
         warnings.append(

@@ -83,6 +83,7 @@ class EmbeddedRedis:
                 self._watched(self._process)
                 return
             self._process.wait()
+            self._mend()
             time.sleep(0.05)
         raise RuntimeError(f"Redis does not start:\n{self.log[-2_000:]}")
 
@@ -99,6 +100,17 @@ class EmbeddedRedis:
         self._unwatched()
         self._process.kill()
         self._process.wait(_DEADLINE)
+
+    def _mend(self) -> None:
+        """What an operator does where a server does not start on a file that a crash tore."""
+        if self._settings.get("aof-load-truncated") != "no" or "redis-check-aof" not in self.log:
+            return
+        checker = self._folder / "redis-check-aof"  # the server is that program too, by its name
+        if not checker.exists():
+            checker.symlink_to(self._program)
+        files = list(self._folder.rglob("*.manifest")) or list(self._folder.glob("*.aof"))
+        for file in files:
+            subprocess.run([checker, "--fix", file], input=b"y\n", capture_output=True, check=True)
 
     def _watched(self, process: subprocess.Popen[Any]) -> None:
         said = [str(os.getpid()), str(process.pid), self._folder]

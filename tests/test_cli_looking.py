@@ -22,13 +22,13 @@ def filled(url: str) -> str:
     return url
 
 
-def test_doctor_says_what_it_found(url: str) -> None:
-    ran = run("doctor", url, "--json")
+def test_doctor_says_what_it_found(filled: str) -> None:
+    ran = run("doctor", filled, "--json")
     facts = ran.document
     assert facts["schemaState"] == "current"
     assert facts["durability"]
     assert ran.code == (1 if facts["warnings"] else 0)
-    text = run("doctor", url)
+    text = run("doctor", filled)
     assert text.code == ran.code
     assert "schemaState" in text.out
     for warning in facts["warnings"]:

@@ -1,0 +1,1 @@
+"""``ui``: a read-only web page on this machine, to look at what a backend holds."""
