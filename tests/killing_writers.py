@@ -1,7 +1,7 @@
 """SIGKILL of processes that write to one storage, at any moment.
 
-Two processes write at once and tell over a pipe what was acknowledged to them. After each pair of
-kills another process opens the storage and looks (tests/killing.py).
+Several processes write at once and tell over a pipe what was acknowledged to them. When all were
+killed, one after another, another process opens the storage and looks (tests/killing.py).
 
 The exit code is 0 only if nothing was found. A run whose writers were told too little is no proof
 and fails too.
@@ -22,7 +22,8 @@ from typing import Any
 from stores_core import open_backend
 from tests.killing import HOT, Line, Told, Writer, arguments, conclude, look
 
-ROUNDS_PER_STORAGE = 15
+WRITERS = 8
+ROUNDS_PER_STORAGE = 5
 
 
 def in_child(work: Callable[[], Coroutine[Any, Any, None]]) -> int:
@@ -112,7 +113,7 @@ def kill_writers(module: str, scheme: str) -> int:
             url, told = f"{scheme}:{Path(folder, 'killed')}", Told()
             prepare(url)
             for n in range(ROUNDS_PER_STORAGE):
-                names = [f"{writer}{n}" for writer in "ab"]
+                names = [f"{n}-{writer}" for writer in range(min(WRITERS, options.kills - kills))]
                 play_round(url, told, names, rng)
                 kills += len(names)
                 faults += faults_of(url, told)
