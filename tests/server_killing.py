@@ -21,7 +21,7 @@ from stores_core import (
 )
 from tests.killing import HOT, Told, Writer, look
 
-ROUNDS_PER_STORAGE = 10
+ROUNDS_PER_STORAGE = 8
 WITHIN = 20.0
 """Seconds in which a store must work again after its server came back."""
 
