@@ -9,6 +9,7 @@ from stores_core.front import (
     AdminFront,
     MemoryFront,
     MovingFront,
+    NewForkId,
     Opened,
     RunsFront,
     ToolResultsFront,
@@ -29,7 +30,8 @@ class Backend:
     core's front before them, typed, taking a request or its fields as keywords. A store that is
     left out is not in ``offered``. ``identity`` is a text that all clients of one storage and
     tenant share and no other has: cursors are bound to it. A backend whose stores work from any
-    event loop says ``loop_bound=False``. A store class used without a Backend skips all checks.
+    event loop says ``loop_bound=False``; one that wants forks near their source makes their ids
+    by ``new_fork_id``. A store class used without a Backend skips all checks.
 
     ALL-1 Fidelity. Whatever is accepted comes back equal in type and canonical text, on every
         backend: text with NUL, astral and un-normalised characters, integers of up to 4,300 digits,
@@ -91,11 +93,14 @@ class Backend:
         durability: Durability = Durability.UNVERIFIED,
         identity: str = "",
         loop_bound: bool = True,
+        new_fork_id: NewForkId | None = None,
     ) -> None:
         self.name = name
         self.capabilities = capabilities
         self.durability = durability
         self.opened = Opened(name, identity or name, loop_bound=loop_bound)
+        if new_fork_id is not None:
+            self.opened.new_fork_id = new_fork_id
         stores = {
             "runs": runs,
             "memory": memory,

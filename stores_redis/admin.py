@@ -29,11 +29,11 @@ from stores_core.retention import Retention
 from stores_redis.generations import Generations
 from stores_redis.note_reading import NoteReader
 from stores_redis.note_sweeping import sweep_notes
+from stores_redis.places import Places
 from stores_redis.reembedding import reembed
 from stores_redis.results import Results
 from stores_redis.runs import RedisRunStore
 from stores_redis.settings import durability_of, read_settings, warnings_of
-from stores_redis.storage import Tenant
 from stores_redis.sweeping import sweep_runs
 from stores_redis.tenants import count_bytes, erase, list_tenants
 from stores_redis.verifying import verify
@@ -45,12 +45,13 @@ class RedisAdmin:
 
     def __init__(
         self,
-        tenant: Tenant,
+        places: Places,
         runs: RedisRunStore,
         embedder: NoteEmbedder | None,
         retention: Retention,
     ) -> None:
-        self._tenant = tenant
+        self._tenant = tenant = places.tenant
+        self._places = places
         self._storage = tenant.storage
         self._runs = runs
         self._notes = NoteReader(tenant, Generations())
@@ -78,7 +79,7 @@ class RedisAdmin:
         )
 
     async def measure(self, request: MeasureRequest) -> MeasureResponse:
-        size = await count_bytes(self._storage, self._tenant.buckets)
+        size = await count_bytes(self._storage, self._tenant.name)
         return MeasureResponse(bytes=size, entries_read=self._runs.entries_read)
 
     async def plan_migration(self, request: PlanMigrationRequest) -> PlanMigrationResponse:
@@ -98,7 +99,7 @@ class RedisAdmin:
         budget -= freed["tool_results"]
         freed += await sweep_notes(self._notes, request.at, budget)
         budget -= freed["note_parts"]
-        some, budget = await sweep_runs(self._tenant, request.at, max(0, budget))
+        some, budget = await sweep_runs(self._places, request.at, max(0, budget))
         freed.update(some)
         return SweepResponse(freed=dict(+freed), more=budget <= 0)
 

@@ -9,9 +9,9 @@ from stores_core.keys import repeated
 from stores_core.moving import KeyRecord
 from stores_core.runs import AppendEventsRequest, AppendMessagesRequest, AppendResponse
 from stores_core.values import micros
-from stores_redis.forking import TRIES, join
-from stores_redis.keys import Bucket
-from stores_redis.logs import PIECE_BYTES, Staged, gone_meanwhile, pieces
+from stores_redis.joining import join
+from stores_redis.keys import Place
+from stores_redis.logs import PIECE_BYTES, TRIES, Staged, gone_meanwhile, pieces
 from stores_redis.run_rows import expected_arg, new_token
 from stores_redis.scripts import UNPACKED, Arg, Script
 from stores_redis.storage import Tenant
@@ -24,7 +24,7 @@ _APPEND_STAGED = Script("append_staged")
 
 async def append(
     tenant: Tenant,
-    bucket: Bucket,
+    place: Place,
     request: AppendMessagesRequest | AppendEventsRequest,
     answer: type[A],
 ) -> A:
@@ -37,19 +37,19 @@ async def append(
         expected = request.expected_messages, request.expected_count
     events = [encode(event) for event in request.events]
     head: list[Arg] = [
-        bucket.tag, micros(request.at), new_token(), *map(expected_arg, expected),
+        place.bucket.tag, micros(request.at), new_token(), *map(expected_arg, expected),
         request.idempotency_key, request.digest,
     ]  # fmt: skip
     sizes = sum(map(len, messages)), sum(map(len, events))
     if len(messages) + len(events) <= UNPACKED and sum(sizes) <= PIECE_BYTES:
         tail: list[Arg] = [len(messages), sizes[0], len(events), sizes[1], *messages, *events]
-        return await _committed(tenant, bucket, request, _APPEND, [*head, *tail], answer)
-    staged = Staged(tenant, bucket, micros(request.at))
+        return await _committed(tenant, place, request, _APPEND, [*head, *tail], answer)
+    staged = Staged(tenant, place.bucket, micros(request.at))
     parts = pieces(messages), pieces(events)
     try:
         brought = [*await staged.add(parts[0]), *await staged.add(parts[1])]
         tail = [len(parts[0]), len(parts[1]), *brought]
-        response = await _committed(tenant, bucket, request, _APPEND_STAGED, [*head, *tail], answer)
+        response = await _committed(tenant, place, request, _APPEND_STAGED, [*head, *tail], answer)
     except StoreUnavailableError:
         await staged.drop()
         raise
@@ -60,13 +60,13 @@ async def append(
 
 async def _committed(
     tenant: Tenant,
-    bucket: Bucket,
+    place: Place,
     request: AppendMessagesRequest | AppendEventsRequest,
     script: Script,
     args: Sequence[Arg],
     answer: type[A],
 ) -> A:
-    keys = [bucket.run(request.run_id), bucket.run_keys(request.run_id)]
+    keys = [place.run, place.keys]
     for _ in range(TRIES):
         status, *told = await tenant.run(script, keys, args, writes=True)
         match status:
@@ -86,7 +86,7 @@ async def _committed(
                     found=True, conflict=True, message_count=counts[0], event_count=counts[1]
                 )
             case b"join":
-                await join(tenant, bucket, request.run_id, told[0].decode(), micros(request.at))
+                await join(tenant, place, told[0].decode(), micros(request.at))
             case b"damaged":
                 raise CorruptRecordError(store="runs", id=request.run_id, position=int(told[1]))
             case _:

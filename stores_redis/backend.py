@@ -16,6 +16,7 @@ from stores_redis.generations import Generations
 from stores_redis.keys import PREFIX, check_prefix
 from stores_redis.memory import RedisMemoryStore
 from stores_redis.moving import RedisMoving
+from stores_redis.places import Places
 from stores_redis.runs import RedisRunStore
 from stores_redis.settings import read_settings, take
 from stores_redis.storage import WAITS_MILLISECONDS, Storage
@@ -25,6 +26,7 @@ from stores_redis.versions import enter_tenant, identity_of
 POOL_SIZE = 10
 CONNECT_TIMEOUT = 10.0
 BUCKETS = 1
+MOST_BUCKETS = 1_024
 
 
 @asynccontextmanager
@@ -35,6 +37,7 @@ async def open_redis(
     embedder: Embedder | None = None,
     clock: Clock | None = None,
     prefix: str = PREFIX,
+    buckets: int = 0,
     client: Any = None,
     pool_size: int = POOL_SIZE,
     connect_timeout: float = CONNECT_TIMEOUT,
@@ -55,6 +58,9 @@ async def open_redis(
     place of up to ``pool_size`` connections of our own and never closed; of the URL then only the
     scheme counts. ``connect_timeout`` is in seconds.
 
+    A tenant's data lies in so many ``buckets``, which a cluster may hold on different machines: 1,
+    unless something else is said when the tenant is opened first. It cannot be changed later.
+
     With ``wait_replicas`` a write is acknowledged once so many replicas have it, and is of unknown
     outcome where they have not after ``wait_milliseconds``. A server that removes keys when its
     memory is full is refused, unless ``allow_eviction`` says that data may vanish.
@@ -64,11 +70,16 @@ async def open_redis(
     """
     for name, value, least in (
         ("pool_size", pool_size, 1),
+        ("buckets", buckets, 0),
         ("wait_replicas", wait_replicas, 0),
         ("wait_milliseconds", wait_milliseconds, 1),
     ):
         if value < least:
             raise InvalidRequestError(field=name, found=str(value), allowed=f"{least} or more")
+    if buckets > MOST_BUCKETS:
+        raise InvalidRequestError(
+            field="buckets", found=str(buckets), allowed=f"1 to {MOST_BUCKETS}, or 0 for the usual"
+        )
     check_prefix(prefix)
     if client is not None:
         source: Source = HostPool(client)
@@ -87,20 +98,22 @@ async def open_redis(
     try:
         take(storage, await read_settings(storage), allow_eviction=allow_eviction)
         storage.identity = await identity_of(storage)
-        held = await enter_tenant(storage, tenant, BUCKETS)
+        held = await enter_tenant(storage, tenant, buckets or BUCKETS, given=bool(buckets))
         embeds = None if embedder is None else NoteEmbedder(embedder)
         retention = Retention(result_max_age, result_max_count, result_max_bytes)
         generations = Generations()
-        runs = RedisRunStore(held)
+        places = Places(held)
+        runs = RedisRunStore(places)
         yield Backend(
             name="redis",
             runs=runs,
             memory=RedisMemoryStore(held, embeds, notes_per_namespace, generations),
             tool_results=RedisToolResultStore(held, retention),
-            admin=RedisAdmin(held, runs, embeds, retention),
-            moving=RedisMoving(held, generations),
+            admin=RedisAdmin(places, runs, embeds, retention),
+            moving=RedisMoving(places, generations),
             capabilities=frozenset({Capability.SHARED, Capability.EMBEDDINGS, Capability.MOVABLE}),
             durability=storage.durability,
+            new_fork_id=places.new_fork_id if held.is_spread else None,
             identity=f"{storage.identity}\0{tenant}",
         )
     finally:

@@ -1,194 +1,110 @@
-"""Forking a run in Redis: one script, but for the rare join before it."""
+"""Forking a run in Redis: one script, but for the rare join before it.
 
-from itertools import takewhile
+Where the new id has its home in another bucket than the source lies in, it takes three: a look at
+the id, the fork, and the claim (see places.py).
+"""
 
-from stores_core.ranges import join as groups_of
 from stores_core.runs import ForkRunRequest, ForkRunResponse
 from stores_core.values import micros
-from stores_redis.keys import Bucket
-from stores_redis.logs import Staged, gone_meanwhile, part_spans, parts_in
-from stores_redis.run_rows import (
-    MESSAGES,
-    NONE,
-    Row,
-    StoredRun,
-    StoredView,
-    Wanted,
-    find,
-    label_args,
-    new_token,
-)
-from stores_redis.scripts import UNPACKED, Arg, Script
-from stores_redis.storage import Tenant
-
-TRIES = 20
-"""So often something is tried that others undo."""
+from stores_redis.joining import join
+from stores_redis.keys import Place
+from stores_redis.logs import TRIES, gone_meanwhile
+from stores_redis.places import Places
+from stores_redis.run_rows import label_args, new_token
+from stores_redis.scripts import Arg, Script
 
 _FORK = Script("fork_run")
-_COPY = Script("copy_entries")
-_JOIN = Script("join_run")
-
-_ROWS_IN_A_COPY = 200
 
 
-async def fork(tenant: Tenant, bucket: Bucket, request: ForkRunRequest) -> ForkRunResponse:
+async def fork(places: Places, request: ForkRunRequest) -> ForkRunResponse:
     """Fork a run into the bucket that it lies in."""
-    at = micros(request.at)
-    labels = request.labels
-    given: list[Arg] = [""] if labels is None else [len(labels), *label_args(labels.items())]
-    new = request.new_run_id
-    keys = [bucket.run(request.run_id), bucket.run(new), bucket.run_keys(new)]
-    args = [
-        bucket.tag, request.run_id, new, request.at_message, at, new_token(), *given
-    ]  # fmt: skip
+
+    async def from_place(source: Place) -> ForkRunResponse | None:
+        if places.home(request.new_run_id).bucket is source.bucket:
+            return await _fork_at_home(places, source, request)
+        return await _fork_away(places, source, request)
+
+    response = await places.at(request.run_id, from_place)
+    if response is not None:
+        return response
+    return _not_forked(request, False, (await places.look(request.new_run_id)).lineage)
+
+
+async def _fork_at_home(
+    places: Places, source: Place, request: ForkRunRequest
+) -> ForkRunResponse | None:
+    """Fork to an id of this bucket; None where the source has to be looked for elsewhere."""
+    target = places.home(request.new_run_id)
     for _ in range(TRIES):
-        status, *told = await tenant.run(_FORK, keys, args, writes=True)
+        status, *told = await _forked(places, source, target, request)
         if status == b"forked":
-            return ForkRunResponse(
-                run_id=new,
-                found=True,
-                created=True,
-                parent_id=request.run_id,
-                fork_point=int(told[0]),
-            )
-        if status != b"join":
-            return ForkRunResponse(
-                run_id=new,
-                found=status == b"known",
-                parent_id=told[0].decode() if told else "",
-                fork_point=int(told[1]) if told else 0,
-            )
-        await join(tenant, bucket, request.run_id, told[0].decode(), at)
+            return _created(request, told[0])
+        if status == b"away":
+            lineage = (await places.look(target.id)).lineage
+            if lineage is None:
+                continue
+            if not await places.tenant.read("HEXISTS", source.run, "token"):
+                return None
+            return _not_forked(request, True, lineage)
+        if status == b"unknown" and places.tenant.is_spread:
+            return None
+        lineage = (told[0].decode(), int(told[1])) if told else None
+        return _not_forked(request, status == b"known", lineage)
     raise gone_meanwhile()
 
 
-async def join(tenant: Tenant, bucket: Bucket, run_id: str, kind: str, at: int) -> None:
-    """Let a run read fewer ranges, if it is still there and nobody else has seen to it.
-
-    Entries are copied into segments that nothing refers to yet; one short step puts them in place.
-    Appends go on meanwhile: what they add to a log that is being copied is copied after it.
-    """
-    found = await find(tenant, bucket, run_id)
-    if found is None:
-        return
-    staged = Staged(tenant, bucket, at)
-    joining = _Joining(tenant, bucket, found.run, kind, staged)
-    try:
-        done = await joining.copied() and await joining.committed()
-    except BaseException:
-        await staged.drop()
-        raise
-    if not done:
-        await staged.drop()
-
-
-class _Joining:
-    """One join of the messages or events (``kind``) of a run."""
-
-    def __init__(
-        self, tenant: Tenant, bucket: Bucket, run: StoredRun, kind: str, staged: Staged
-    ) -> None:
-        self._tenant, self._bucket, self._run, self._kind = tenant, bucket, run, kind
-        self._staged = staged
-        self._view: StoredView = run.messages if kind == MESSAGES else run.events
-        self._ranges: list[tuple[str, int]] = []
-        self._segments: list[Arg] = []
-        self._own_is_copied = False
-
-    async def copied(self) -> bool:
-        """Copy what is to be one range; whether all of it was there still."""
-        old = self._view.all_ranges()
-        start = 0
-        for first, last in groups_of([length for _, length in old]):
-            length = sum(length for _, length in old[first:last])
-            if last - first == 1:
-                self._ranges.append(old[first])
-            else:
-                self._ranges.append((new_token() + self._kind, 0))
-                if not await self._copy(start, length):
-                    return False
-                self._own_is_copied = bool(self._view.log) and last == len(old)
-            start += length
-        return True
-
-    async def committed(self) -> bool:
-        """Put the copies in place; whether that was done, by this call."""
-        view, run = self._view, self._run
-        length = view.count - view.start
-        for _ in range(TRIES):
-            closed = self._ranges
-            if view.log and not self._own_is_copied:
-                closed = closed[:-1]  # goes on being written to
-            args: list[Arg] = [
-                self._bucket.tag, run.token, self._kind, view.ranges, view.log,
-                length if self._own_is_copied else "", len(closed),
-                *(part for parts in closed for part in parts), *self._segments,
-            ]  # fmt: skip
-            keys = [self._bucket.run(run.id), self._bucket.staged()]
-            status, *told = await self._tenant.run(_JOIN, keys, args, writes=True)
-            if status != b"grown":
-                return status == b"joined"
-            if not await self._copy(view.start + length, int(told[0]) - length):
-                return False
-            length = int(told[0])
-        return False
-
-    async def _copy(self, start: int, length: int) -> bool:
-        """Copy entries of the run to the end of the last range."""
-        wanted: Wanted = start, length
-        is_message = self._kind == MESSAGES
-        found = await find(
-            self._tenant, self._bucket, self._run.id,
-            wanted if is_message else NONE, NONE if is_message else wanted,
-        )  # fmt: skip
-        if found is None or found.run.token != self._run.token:
-            return False
-        rows = _cut_up(found.message_rows if is_message else found.event_rows)
-        while rows:
-            parts = parts_in(rows[0][0])
-            taken = await (self._copy_large(rows[0], parts) if parts else self._copy_some(rows))
-            if not taken:
-                return False
-            rows = rows[taken:]
-        return True
-
-    async def _copy_some(self, rows: list[Row]) -> int:
-        """Copy first rows into a new segment; how many, 0 where they are gone."""
-        whole = takewhile(lambda row: not parts_in(row[0]), rows[:_ROWS_IN_A_COPY])
-        name = self._staged.new_name()
-        copied = await self._copy_rows(name, list(whole))
-        if copied is not None:
-            self._grown(name, copied[1])
-        return copied[0] if copied else 0
-
-    async def _copy_large(self, row: Row, parts: int) -> int:
-        """Copy a large entry, some parts at once; 1, or 0 where it is gone."""
-        name = self._staged.new_name(parts)
-        for first, stop in part_spans(parts):
-            if await self._copy_rows(name, [(row[0], first, stop)]) is None:
-                return 0
-        self._grown(name, 1)
-        return 1
-
-    async def _copy_rows(self, name: str, rows: list[Row]) -> tuple[int, int] | None:
-        """Copy into a segment what one step may: how many rows and items; None: they are gone."""
-        args: list[Arg] = [self._bucket.tag, self._staged.at, name]
-        args += [part for row in rows for part in row]
-        keys = [self._bucket.segment(name), self._bucket.staged()]
-        status, *told = await self._tenant.run(_COPY, keys, args, writes=False)
-        return (int(told[0]), int(told[1])) if status == b"copied" else None
-
-    def _grown(self, name: str, count: int) -> None:
-        """The last range goes on in a segment of so many entries."""
-        log, there = self._ranges[-1]
-        self._segments += (log, there, name, count)
-        self._ranges[-1] = log, there + count
+async def _fork_away(
+    places: Places, source: Place, request: ForkRunRequest
+) -> ForkRunResponse | None:
+    """Fork to an id whose home is another bucket; None where the source is not there."""
+    for _ in range(TRIES):
+        looked = await places.look(request.new_run_id)
+        if looked.lineage is not None:
+            if not await places.tenant.read("HEXISTS", source.run, "token"):
+                return None
+            return _not_forked(request, True, looked.lineage)
+        target = places.new_place(source, request.new_run_id)
+        status, *told = await _forked(places, source, target, request)
+        if status == b"unknown":
+            return None
+        if await places.claim(target, looked):
+            return _created(request, told[0])
+    raise gone_meanwhile()
 
 
-def _cut_up(rows: list[Row]) -> list[Row]:
-    """The same entries in rows that one step may copy."""
-    return [
-        (name, begin, min(begin + UNPACKED, stop))
-        for name, first, stop in rows
-        for begin in range(first, stop, UNPACKED)
-    ]
+async def _forked(
+    places: Places, source: Place, target: Place, request: ForkRunRequest
+) -> list[bytes]:
+    """What the script says, once the source reads few enough ranges."""
+    at, labels = micros(request.at), request.labels
+    given: list[Arg] = [""] if labels is None else [len(labels), *label_args(labels.items())]
+    args = [
+        source.bucket.tag, source.id, target.member, request.at_message, at,
+        target.token or new_token(), *given,
+    ]  # fmt: skip
+    for _ in range(TRIES):
+        keys = [source.run, target.run, target.keys]
+        reply = await places.tenant.run(_FORK, keys, args, writes=True)
+        if reply[0] != b"join":
+            return reply
+        await join(places.tenant, source, reply[1].decode(), at)
+    raise gone_meanwhile()
+
+
+def _created(request: ForkRunRequest, fork_point: bytes) -> ForkRunResponse:
+    return ForkRunResponse(
+        run_id=request.new_run_id,
+        found=True,
+        created=True,
+        parent_id=request.run_id,
+        fork_point=int(fork_point),
+    )
+
+
+def _not_forked(
+    request: ForkRunRequest, found: bool, lineage: tuple[str, int] | None
+) -> ForkRunResponse:
+    parent, fork_point = lineage or ("", 0)
+    return ForkRunResponse(
+        run_id=request.new_run_id, found=found, parent_id=parent, fork_point=fork_point
+    )

@@ -9,6 +9,7 @@ run refers to, only the run's own header knows.
 
 import hashlib
 import re
+from typing import NamedTuple
 
 from stores_core.errors import InvalidRequestError
 
@@ -70,12 +71,18 @@ def tenant_meta(prefix: str, tenant: str) -> bytes:
     return f"{prefix}:{{{encoded(tenant)}}}:meta".encode()
 
 
+def keys_pattern(prefix: str, tenant: str) -> bytes:
+    """What matches all keys in a tenant's buckets, and no other key."""
+    return f"{prefix}:{{{encoded(tenant)}.*".encode()
+
+
 class Bucket:
     """The keys of one bucket of a tenant. ``tag`` is what they all begin with."""
 
-    __slots__ = ("tag",)
+    __slots__ = ("number", "tag")
 
     def __init__(self, prefix: str, tenant: str, number: int) -> None:
+        self.number = number
         self.tag = f"{prefix}:{{{encoded(tenant)}.{number}}}:".encode()
 
     # Runs. The scripts derive the keys of logs and segments, and those of filters.
@@ -119,6 +126,15 @@ class Bucket:
     def trimmable(self) -> bytes:
         """Logs that may hold more than anyone needs: a set."""
         return self.tag + b"trimmable"
+
+    def births(self) -> bytes:
+        """Runs whose ids have their home elsewhere, by when they were written, until sweep has seen
+        to them: a sorted set."""
+        return self.tag + b"births"
+
+    def deaths(self) -> bytes:
+        """Such runs that were removed, until sweep has seen that their claims are too: a set."""
+        return self.tag + b"deaths"
 
     # Notes. A namespace is a handful of keys; its vectors have one for each generation.
 
@@ -198,3 +214,37 @@ class Bucket:
 
     def _named(self, kind: bytes, name: str) -> bytes:
         return self.tag + kind + b":" + encoded(name).encode()
+
+
+class Place(NamedTuple):
+    """Where a run lies, or would: at home, under its id, or in another bucket, under a token that
+    no other run ever bears. The home then holds a claim, which names this place."""
+
+    bucket: Bucket
+    id: str
+    token: str = ""
+
+    @property
+    def run(self) -> bytes:
+        """The run's header: a hash."""
+        if self.token:  # no encoded id has a point
+            return self.bucket.tag + b"run:." + self.token.encode()
+        return self.bucket.run(self.id)
+
+    @property
+    def keys(self) -> bytes:
+        """The run's latest idempotency keys: a hash."""
+        if self.token:
+            return self.bucket.tag + b"keys:." + self.token.encode()
+        return self.bucket.run_keys(self.id)
+
+    @property
+    def member(self) -> str:
+        """What stands for the run in indexes; it sorts as the id does, since no id has a NUL."""
+        return f"{self.id}\0{self.token}" if self.token else self.id
+
+    @classmethod
+    def of(cls, bucket: Bucket, member: str) -> "Place":
+        """The inverse of ``member``."""
+        id, _, token = member.partition("\0")
+        return cls(bucket, id, token)

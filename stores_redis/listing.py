@@ -1,4 +1,4 @@
-"""Listing runs in Redis: a walk along the index with the fewest, in short steps."""
+"""Listing the runs of a bucket in Redis: a walk along the index with the fewest, in short steps."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ from stores_core.values import micros
 from stores_redis.keys import Bucket, filter_name
 from stores_redis.run_rows import StoredRun, stored_run
 from stores_redis.scripts import Arg, Script
-from stores_redis.storage import Tenant
+from stores_redis.storage import Call, Tenant
 
 _LIST = Script("list_runs")
 
-_HEADERS_AT_ONCE, _LOOKED_AT_ONCE = 250, 1_000
+HEADERS_AT_ONCE, LOOKED_AT_ONCE = 250, 1_000
 """What one step may read, so that it stays short."""
 
 
@@ -24,39 +24,59 @@ class Page(NamedTuple):
     looked: int
 
 
-async def list_page(tenant: Tenant, request: ListRunsRequest) -> Page:
-    """A page of the runs that fit."""
-    return await _page(tenant, tenant.buckets[0], request)
+class Wanted:
+    """What a request asks of each bucket."""
+
+    def __init__(self, request: ListRunsRequest) -> None:
+        self._request = request
+        before = request.updated_before
+        self._before = None if before is None else micros(before)
+        self.is_filtered = bool(request.labels or request.parent_id is not None or before)
+        self.most = looked_at_most(request.limit) if self.is_filtered else request.limit
+        self.score, _, self.id = request.cursor.partition(":")
+        if self._before is not None and (not self.score or float(self.score) < 1 - self._before):
+            # Only what was created before can have been idle since.
+            self.score, self.id = str(1 - self._before), ""
+
+    def call(
+        self,
+        bucket: Bucket,
+        score: str,
+        id: str,
+        headers: int,
+        steps: int,
+        *,
+        members: bool = False,
+    ) -> Call:
+        """One step of a bucket's walk."""
+        labels = self._request.labels.items()
+        keys = [bucket.label(filter_name(*label)) for label in labels]
+        if self._request.parent_id is not None:
+            keys.append(bucket.forks(self._request.parent_id))
+        before: Arg = "" if self._before is None else self._before
+        args: list[Arg] = [bucket.tag, score, id, headers, steps, before, int(members)]
+        return _LIST, keys or [bucket.runs()], args
+
+    def fits(self, run: StoredRun) -> bool:
+        """Whether an index does not name a run of another time at this id, whose header the server
+        removed."""
+        of_parent = self._request.parent_id in (None, run.parent)
+        return of_parent and self._request.labels.items() <= run.labels.items()
 
 
-async def _page(tenant: Tenant, bucket: Bucket, request: ListRunsRequest) -> Page:
+async def one_page(tenant: Tenant, bucket: Bucket, limit: int, wanted: Wanted) -> Page:
     """A page of a bucket's runs."""
-    keys = [bucket.label(filter_name(*label)) for label in request.labels.items()]
-    if request.parent_id is not None:
-        keys.append(bucket.forks(request.parent_id))
-    before = None if request.updated_before is None else micros(request.updated_before)
-    filtered = bool(keys) or before is not None
-    most = looked_at_most(request.limit) if filtered else request.limit
-    score, _, id = request.cursor.partition(":")
-    if before is not None and (not score or float(score) < 1 - before):
-        score, id = str(1 - before), ""  # only what was created before can have been idle since
-
-    def is_wanted(run: StoredRun) -> bool:
-        # An index may name a run of another time at this id, whose header the server removed.
-        of_parent = request.parent_id in (None, run.parent)
-        return of_parent and request.labels.items() <= run.labels.items()
-
     found: list[StoredRun] = []
-    looked = 0
+    looked, score, id = 0, wanted.score, wanted.id
     while True:
-        wanted = min(request.limit - len(found), _HEADERS_AT_ONCE)
-        steps = min(most - looked, _LOOKED_AT_ONCE)
-        args: list[Arg] = [bucket.tag, score, id, wanted, steps, "" if before is None else before]
-        reply = await tenant.run(_LIST, keys or [bucket.runs()], args, writes=False)
+        headers = min(limit - len(found), HEADERS_AT_ONCE)
+        steps = min(wanted.most - looked, LOOKED_AT_ONCE)
+        script, keys, args = wanted.call(bucket, score, id, headers, steps)
+        reply = await tenant.run(script, keys, args, writes=False)
         count, last_score, last_id, *runs = reply
         looked += int(count)
         score, id = last_score.decode(), last_id.decode()
         pairs = zip(runs[::2], runs[1::2], strict=True)
-        found += filter(is_wanted, (stored_run(name.decode(), flat) for name, flat in pairs))
-        if not score or len(found) >= request.limit or looked >= most:
+        found += filter(wanted.fits, (stored_run(name.decode(), flat) for name, flat in pairs))
+        if not score or len(found) >= limit or looked >= wanted.most:
             return Page(found, f"{score}:{id}" if score else "", looked)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stores_core.errors import CorruptRecordError, StoreError, StoreUnavailableError
 from stores_core.limits import MIB
-from stores_redis.keys import Bucket
+from stores_redis.keys import Bucket, Place
 from stores_redis.run_rows import Row, StoredRun, new_token
 from stores_redis.scripts import UNPACKED, Arg
 from stores_redis.storage import Command, Tenant
@@ -34,13 +34,17 @@ SENT_BYTES = 8 * MIB
 """So much is staged in one go."""
 
 
+TRIES = 20
+"""So often something is tried that others undo."""
+
+
 class RunChangedError(Exception):
     """The run was deleted, created anew or joined while it was read: look again."""
 
 
 async def read_entries(
     tenant: Tenant,
-    bucket: Bucket,
+    place: Place,
     run: StoredRun | None,
     rows: Sequence[Row],
     *,
@@ -58,10 +62,10 @@ async def read_entries(
     sizes: list[int] = []
     check: list[Command] = []
     if run is not None:
-        check.append((b"HMGET", bucket.run(run.id), b"token", b"joined"))
+        check.append((b"HMGET", place.run, b"token", b"joined"))
     while len(parts) < len(rows) and (enough is None or sum(sizes) < enough):
         asked = rows[len(parts) : len(parts) + ahead]
-        reads = [_reads_of(bucket, row) for row in asked]
+        reads = [_reads_of(place.bucket, row) for row in asked]
         found = await tenant.read_many([*chain.from_iterable(reads), *check])
         if run is not None and found.pop() != [run.token, run.joined or None]:
             raise RunChangedError

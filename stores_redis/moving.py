@@ -20,18 +20,18 @@ from stores_core.moving import (
 )
 from stores_redis.generations import Generations
 from stores_redis.note_moving import NoteMoving
+from stores_redis.places import Places
 from stores_redis.result_moving import ResultMoving
 from stores_redis.run_moving import RunMoving
-from stores_redis.storage import Tenant
 
 
 class RedisMoving:
     """Exports and imports one tenant."""
 
-    def __init__(self, tenant: Tenant, generations: Generations) -> None:
-        self._runs = RunMoving(tenant)
-        self._notes = NoteMoving(tenant, generations)
-        self._results = ResultMoving(tenant)
+    def __init__(self, places: Places, generations: Generations) -> None:
+        self._runs = RunMoving(places)
+        self._notes = NoteMoving(places.tenant, generations)
+        self._results = ResultMoving(places.tenant)
 
     async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
         return await self._runs.export_runs(request)

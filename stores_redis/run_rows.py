@@ -9,7 +9,7 @@ from stores_core.errors import CorruptRecordError
 from stores_core.runs import RunInfo
 from stores_core.shape import EPOCH, replaced
 from stores_core.values import from_micros
-from stores_redis.keys import Bucket, filter_name
+from stores_redis.keys import Place, filter_name
 from stores_redis.scripts import Arg, Script
 from stores_redis.storage import Tenant
 
@@ -152,21 +152,20 @@ class Found(NamedTuple):
 
 async def find(
     tenant: Tenant,
-    bucket: Bucket,
-    run_id: str,
+    place: Place,
     messages: Wanted = NONE,
     events: Wanted = NONE,
     *,
     entries: bool = False,
 ) -> Found | None:
-    """A run, if there is one, at one instant; with ``entries`` the last few come along."""
-    args = (bucket.tag, *messages, *events, int(entries))
-    reply = await tenant.run(_READ, [bucket.run(run_id)], args, writes=False)
+    """The run that lies there, if one does, at one instant; with ``entries`` the last few come."""
+    args = (place.bucket.tag, *messages, *events, int(entries))
+    reply = await tenant.run(_READ, [place.run], args, writes=False)
     if not reply:
         return None
     flat, message_rows, message_texts, event_rows, event_texts = reply
     return Found(
-        stored_run(run_id, flat),
+        stored_run(place.id, flat),
         rows_of(message_rows),
         message_texts,
         rows_of(event_rows),

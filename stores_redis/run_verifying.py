@@ -5,53 +5,58 @@ from functools import partial
 from stores_core.codec import decode_event, decode_message
 from stores_core.errors import CorruptRecordError
 from stores_core.findings import Findings
-from stores_redis.keys import Bucket
+from stores_redis.keys import Place
 from stores_redis.logs import RunChangedError, read_entries
+from stores_redis.places import Places
 from stores_redis.run_rows import ALL, NONE, Found, Row, StoredView, find
 from stores_redis.storage import Tenant
 
 _IDS_AT_ONCE = 1_000
 
 
-async def verify_runs(tenant: Tenant, findings: Findings) -> None:
+async def verify_runs(places: Places, findings: Findings) -> None:
     """Check headers, lengths and entries of all runs; adds to ``findings``. Changes nothing.
 
     Entries that runs share are read once for each of them.
     """
+    tenant = places.tenant
     for bucket in tenant.buckets:
         start = 0
         while True:
             ids: list[bytes] = await tenant.read(
                 "ZRANGE", bucket.runs(), start, start + _IDS_AT_ONCE - 1
             )
-            for id in ids:
-                await _verify_run(tenant, bucket, id.decode(), findings)
+            listed = [Place.of(bucket, id.decode()) for id in ids]
+            for place, counts in zip(listed, await places.claimed(listed), strict=True):
+                if counts:
+                    await _verify_run(tenant, place, findings)
             start += len(ids)
             if len(ids) < _IDS_AT_ONCE:
                 break
 
 
-async def _verify_run(tenant: Tenant, bucket: Bucket, id: str, findings: Findings) -> None:
+async def _verify_run(tenant: Tenant, place: Place, findings: Findings) -> None:
+    id = place.id
     findings.checked["runs"] += 1
     for wanted in ((ALL, NONE), (NONE, ALL)):
         try:
-            found = await find(tenant, bucket, id, *wanted)
+            found = await find(tenant, place, *wanted)
         except CorruptRecordError as error:
             findings.add("runs", id, str(error))
             return
         if found is None:  # deleted since, or listed without a header
-            if await tenant.read("ZSCORE", bucket.runs(), id) is not None:
+            if await tenant.read("ZSCORE", place.bucket.runs(), place.member) is not None:
                 findings.add("runs", id, "it is listed and has no header")
             return
         is_message = wanted[0] == ALL
         view = found.run.messages if is_message else found.run.events
         rows = found.message_rows if is_message else found.event_rows
-        await _verify_log(tenant, bucket, found, view, rows, findings)
+        await _verify_log(tenant, place, found, view, rows, findings)
 
 
 async def _verify_log(
     tenant: Tenant,
-    bucket: Bucket,
+    place: Place,
     found: Found,
     view: StoredView,
     rows: list[Row],
@@ -68,7 +73,7 @@ async def _verify_log(
     for row in rows:
         _, first, stop = row
         try:
-            [texts] = await read_entries(tenant, bucket, run, [row])
+            [texts] = await read_entries(tenant, place, run, [row])
         except RunChangedError:
             return
         except CorruptRecordError:

@@ -17,6 +17,8 @@ from stores_redis.scripts import Arg, Script
 WAITS_MILLISECONDS = 1_000
 
 Command = Sequence[Arg]
+Call = tuple[Script, Sequence[bytes], Sequence[Arg]]
+"""A script with its keys, all of one bucket, and its arguments."""
 
 _packed: Callable[[tuple[Arg, ...]], bytes] = cast(Any, hiredis.pack_command)  # pyright: ignore[reportUnknownMemberType]
 
@@ -61,6 +63,24 @@ class Storage:
         if is_unknown_script(replies[0]):
             replies = await self._sent([(b"EVAL", text, *call)], writes)
         return self._checked(replies, writes)[0]
+
+    async def run_many(self, calls: Sequence[Call]) -> list[list[Any]]:
+        """Run scripts that change nothing, each of one bucket, sent at once; their replies."""
+        headed = self.version >= (7,)
+        sent: list[tuple[Script, Command]] = []
+        for script, keys, args in calls:
+            sent.append((script, (len(keys), *keys, *args)))
+        commands = [(b"EVALSHA", one.prepared(headed=headed)[0], *call) for one, call in sent]
+        replies = await self._sent(commands, writes=False)
+        unknown = [n for n, reply in enumerate(replies) if is_unknown_script(reply)]
+        if unknown:
+            commands = [
+                (b"EVAL", sent[n][0].prepared(headed=headed)[1], *sent[n][1]) for n in unknown
+            ]
+            again = await self._sent(commands, writes=False)
+            for n, reply in zip(unknown, again, strict=True):
+                replies[n] = reply
+        return self._checked(replies, writes=False)
 
     async def read(self, *command: Arg) -> Any:
         """The reply to one command that changes nothing."""
@@ -180,6 +200,11 @@ class Tenant:
         """The bucket of a run id, a namespace or a ref."""
         return self.buckets[bucket_of(name, len(self.buckets))]
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether there is more than one bucket."""
+        return len(self.buckets) > 1
+
     def _check(self) -> None:
         if self.refused:
             raise SchemaVersionError(self.refused)
@@ -191,13 +216,18 @@ class Tenant:
         self._check()
         return await self.storage.run(script, keys, args, writes=writes)
 
+    async def run_many(self, calls: Sequence[Call]) -> list[list[Any]]:
+        """As :meth:`Storage.run_many`."""
+        self._check()
+        return await self.storage.run_many(calls)
+
     async def read(self, *command: Arg) -> Any:
         """As :meth:`Storage.read`."""
         self._check()
         return await self.storage.read(*command)
 
     async def read_many(self, commands: Sequence[Command]) -> list[Any]:
-        """As :meth:`Storage.read_many`. All keys are of one bucket."""
+        """As :meth:`Storage.read_many`."""
         self._check()
         return await self.storage.read_many(commands)
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 
 from stores_core.errors import StoreUnavailableError
-from stores_redis.keys import Bucket, tenants
+from stores_redis.keys import Bucket, keys_pattern, tenants
 from stores_redis.storage import Storage
 from stores_redis.versions import look
 
@@ -36,17 +36,17 @@ async def buckets_of(storage: Storage, name: str) -> list[Bucket]:
 
 async def holds_data(storage: Storage, buckets: Sequence[Bucket]) -> bool:
     """Whether there is a run, a note or a tool result."""
-    for bucket in buckets:
-        if await storage.read("EXISTS", bucket.runs(), bucket.namespaces(), bucket.results()):
-            return True
-    return False
+    there = await storage.read_many(
+        [("EXISTS", bucket.runs(), bucket.namespaces(), bucket.results()) for bucket in buckets]
+    )
+    return any(there)
 
 
-async def count_bytes(storage: Storage, buckets: Sequence[Bucket]) -> int | None:
+async def count_bytes(storage: Storage, tenant: str) -> int | None:
     """What the server uses for all keys of a tenant; None where it does not say."""
     total = 0
     try:
-        async for keys in _keys_of(storage, buckets):
+        async for keys in _keys_of(storage, tenant):
             # 0: it looks at all elements, rather than at some of them.
             sizes = [("MEMORY", "USAGE", key, "SAMPLES", 0) for key in keys]
             total += sum(size or 0 for size in await storage.read_many(sizes))
@@ -64,22 +64,21 @@ async def erase(storage: Storage, name: str) -> bool:
     """
     buckets = await buckets_of(storage, name)
     held = await holds_data(storage, buckets)
-    async for keys in _keys_of(storage, buckets):
+    async for keys in _keys_of(storage, name):
         await storage.write_many([("UNLINK", key) for key in keys])
     return held
 
 
-async def _keys_of(storage: Storage, buckets: Sequence[Bucket]) -> AsyncIterator[list[bytes]]:
-    """All keys of these buckets, a piece at a time, each at least once.
+async def _keys_of(storage: Storage, tenant: str) -> AsyncIterator[list[bytes]]:
+    """All keys in the buckets of a tenant, a piece at a time, each at least once.
 
     The names in keys are encoded so that nothing in them is a pattern.
     """
-    for bucket in buckets:
-        cursor = b"0"
-        while True:
-            command = ("SCAN", cursor, "MATCH", bucket.tag + b"*", "COUNT", _AT_ONCE)
-            cursor, keys = await storage.read(*command)
-            if keys:
-                yield keys
-            if cursor == b"0":
-                break
+    cursor = b"0"
+    while True:
+        command = ("SCAN", cursor, "MATCH", keys_pattern(storage.prefix, tenant), "COUNT", _AT_ONCE)
+        cursor, keys = await storage.read(*command)
+        if keys:
+            yield keys
+        if cursor == b"0":
+            break

@@ -12,6 +12,7 @@ from stores_redis.keys import Bucket
 from stores_redis.namespaces import namespaces_of
 from stores_redis.note_reading import NoteReader
 from stores_redis.notes import Note
+from stores_redis.places import Places
 from stores_redis.results import Header, Results, result_of
 from stores_redis.run_verifying import verify_runs
 from stores_redis.storage import Tenant
@@ -22,7 +23,7 @@ _AT_ONCE = 100
 async def verify(tenant: Tenant) -> tuple[dict[str, int], list[Problem]]:
     """Counts of what was checked and the problems found. Changes nothing."""
     findings = Findings()
-    await verify_runs(tenant, findings)
+    await verify_runs(Places(tenant), findings)
     notes = NoteReader(tenant, Generations())
     for bucket in tenant.buckets:
         async for namespace in namespaces_of(tenant, bucket):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from redis.exceptions import ResponseError
 
-from stores_core.errors import SchemaVersionError, StoreUnavailableError
+from stores_core.errors import InvalidRequestError, SchemaVersionError, StoreUnavailableError
 from stores_core.revisions import Revision, State, destination, state_at
 from stores_redis.keys import storage_meta, tenant_meta, tenants
 from stores_redis.scripts import Script
@@ -82,8 +82,10 @@ async def identity_of(storage: Storage) -> str:
     return reply[0].decode()
 
 
-async def enter_tenant(storage: Storage, name: str, buckets: int) -> Tenant:
+async def enter_tenant(storage: Storage, name: str, buckets: int, *, given: bool = False) -> Tenant:
     """The tenant, entered with so many buckets if it is new.
+
+    Raises InvalidRequestError where it has another number of them and this one was ``given``.
 
     Where the stored format is not one that this code works on, nothing of it is read or written
     but by a migration.
@@ -98,6 +100,12 @@ async def enter_tenant(storage: Storage, name: str, buckets: int) -> Tenant:
         )
         await storage.write_many([("ZADD", tenants(storage.prefix), 0, name)])
         found = await look(storage, name)
+    if given and found.buckets not in (0, buckets):
+        raise InvalidRequestError(
+            field="buckets",
+            found=f"{buckets}, for a tenant that was made with {found.buckets}",
+            allowed=f"{found.buckets}, or leave it out; to change it, copy the tenant to another",
+        )
     tenant = Tenant(storage, name, found.buckets or 1)
     if found.state is not State.CURRENT:
         tenant.refused = refusal(found)

@@ -4,7 +4,7 @@ All checks, defaults, generated ids, stamps, limits, cursors, time-outs and inte
 once, so that a backend receives only valid, complete requests and all backends refuse alike.
 """
 
-from stores_core.front.opened import Opened
+from stores_core.front.opened import NewForkId, Opened
 from stores_core.front.stores import (
     AdminFront,
     MemoryFront,
@@ -13,4 +13,12 @@ from stores_core.front.stores import (
     ToolResultsFront,
 )
 
-__all__ = ["AdminFront", "MemoryFront", "MovingFront", "Opened", "RunsFront", "ToolResultsFront"]
+__all__ = [
+    "AdminFront",
+    "MemoryFront",
+    "MovingFront",
+    "NewForkId",
+    "Opened",
+    "RunsFront",
+    "ToolResultsFront",
+]

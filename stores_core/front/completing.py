@@ -80,7 +80,7 @@ def _fork_run(opened: Opened, request: ForkRunRequest) -> dict[str, Any]:
     now = opened.clock()
     return {
         "at": now,
-        "new_run_id": request.new_run_id or new_id(now),
+        "new_run_id": request.new_run_id or opened.new_fork_id(request.run_id, now),
         "at_message": max(0, request.at_message),
     }
 

@@ -2,12 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from stores_core.errors import InvalidRequestError, StoreClosedError
 from stores_core.interceptors import Interceptor
 from stores_core.limits import Limits
-from stores_core.values import Clock, system_clock
+from stores_core.values import Clock, new_id, system_clock
+
+NewForkId = Callable[[str, datetime], str]
+"""Makes an id for a fork of that run at that time."""
+
+
+def _any_id(source: str, now: datetime) -> str:
+    return new_id(now)
 
 
 class Opened:
@@ -18,6 +26,7 @@ class Opened:
         self.identity = identity
         self.loop_bound = loop_bound
         self.clock: Clock = system_clock
+        self.new_fork_id: NewForkId = _any_id
         self.timeout: float | None = 30.0
         self.limits = Limits()
         self.interceptors: Sequence[Interceptor] = ()

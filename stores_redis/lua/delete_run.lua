@@ -2,7 +2,7 @@
 -- with: logs headers
 -- flags: allow-oom
 -- KEYS 1 the run  2 its keys
--- ARGV 1 tag  2 id  3 messages expected or ""  4 events expected or ""
+-- ARGV 1 tag  2 member  3 messages expected or ""  4 events expected or ""
 -- Reply: "unknown", "conflict" or "deleted".
 -- RUN-D1 to RUN-D5: the header, which is what makes a run, goes first.
 
@@ -21,9 +21,11 @@ for _, kind in ipairs({'m', 'e'}) do
 end
 look_at(indexes)
 look_at_logs(tag, used)
+look_at_notes(tag, ARGV[2])
 
 redis.call('DEL', KEYS[1])
 redis.call('UNLINK', KEYS[2])
 remove(indexes, ARGV[2])
+note_death(tag, ARGV[2])
 for _, range in ipairs(used) do leave_log(tag, range[1], run.token) end
 return {'deleted'}

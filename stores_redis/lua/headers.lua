@@ -5,6 +5,10 @@
 -- `keys` (how many keyed batches it has seen), `imported`, those of its two logs, and for each
 -- label ":" and its key, with the name of its index (32 characters), its place among the labels, a
 -- space and the value.
+--
+-- A run whose data lies in another bucket than that of its id has there, under its id, a claim: a
+-- hash whose only field is `away`, the bucket and token of its place. Where it lies, its member of
+-- the indexes is the id, a NUL and the token. (A tenant of one bucket has none of these.)
 
 local function encoded(name)
   return (string.gsub(name, '[%z\1-\32!{}:*?%[%]\\%%\127.]', function(c)
@@ -12,7 +16,16 @@ local function encoded(name)
   end))
 end
 
-local function run_key(tag, id) return tag .. 'run:' .. encoded(id) end
+-- The id and the token in a member of an index; the token is nil where a run lies at home.
+local function parts_of(member)
+  local id, token = string.match(member, '^(.-)%z(.*)$')
+  return id or member, token
+end
+
+local function run_key(tag, member)
+  local id, token = parts_of(member)
+  return tag .. 'run:' .. (token and '.' .. token or encoded(id))
+end
 
 -- A header as a map, empty where there is no run, and as a list of fields and values.
 local function header_of(key)
@@ -59,6 +72,25 @@ end
 -- The order is newest first, so that a score is minus a time.
 local function score_of(created)
   return string.sub(created, 1, 1) == '-' and string.sub(created, 2) or '-' .. created
+end
+
+-- Says to sweep that a run came to be whose id is to be claimed elsewhere, or that one is no more.
+local function note_birth(tag, member)
+  local _, token = parts_of(member)
+  if token then redis.call('ZADD', tag .. 'births', redis.call('TIME')[1], member) end
+end
+
+local function note_death(tag, member)
+  local _, token = parts_of(member)
+  if token then redis.call('SADD', tag .. 'deaths', member) end
+end
+
+local function look_at_notes(tag, member)
+  local _, token = parts_of(member)
+  if token then
+    redis.call('ZCARD', tag .. 'births')
+    redis.call('SCARD', tag .. 'deaths')
+  end
 end
 
 local function look_at(indexes)

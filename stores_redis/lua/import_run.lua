@@ -2,7 +2,7 @@
 -- earlier import left at the id.
 -- with: logs headers
 -- KEYS 1 the run  2 its keys
--- ARGV 1 tag  2 id  3 token  4 token of the run that was seen at the id, or ""  5 created
+-- ARGV 1 tag  2 member  3 token  4 token of the run that was seen at the id, or ""  5 created
 --      6 updated  7 parent or ""  8 fork point  9 messages  10 events
 --      11 number of ranges of messages  12 of events  13 of labels  14 of keys
 --      15... log and length of each range; key, name of its index and value of each label; each
@@ -13,7 +13,7 @@
 
 local tag, id, token, created = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local old = header_of(KEYS[1])
-if (old.token or '') ~= ARGV[4] or (old.token and old.imported ~= '1') then return {'changed'} end
+if old.away or (old.token or '') ~= ARGV[4] or (old.token and old.imported ~= '1') then return {'changed'} end
 local index, taken, used = 15, {{}, {}}, {}
 for which, kind in ipairs({'m', 'e'}) do
   for number = 1, tonumber(ARGV[10 + which]) do
@@ -29,6 +29,7 @@ index = index + 3 * tonumber(ARGV[13])
 local parent = ARGV[7]
 local indexes, left = indexes_of(tag, parent, labels), {}
 look_at(indexes)
+look_at_notes(tag, id)
 redis.call('HLEN', KEYS[2])
 if old.token then
   left = indexes_of(tag, old.parent or '', labels_of(old))
@@ -51,6 +52,7 @@ write_header(KEYS[1], {
   'keys', ARGV[14], 'imported', '1'
 }, labels)
 enter(indexes, created, id)
+if not old.token then note_birth(tag, id) end
 for number = 0, tonumber(ARGV[14]) - 1 do
   redis.call('HSET', KEYS[2], 's' .. number, ARGV[index], 'k' .. ARGV[index], ARGV[index + 1])
   index = index + 2

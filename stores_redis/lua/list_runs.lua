@@ -3,9 +3,9 @@
 -- flags: no-writes
 -- KEYS the indexes that a run must stand in
 -- ARGV 1 tag  2 score and 3 id of the run to go on behind, or ""  4 most headers  5 most to look at
---      6 microseconds that a run must have been idle since, or ""
+--      6 microseconds that a run must have been idle since, or ""  7 "1" for members alone
 -- Reply: how many were looked at; the score and id that the walk ended behind, or ""; then for
--- each run its id, and its header's fields and values but for the ranges.
+-- each run its member, and its header's fields and values but for the ranges, or its score.
 -- RUN-Q1, RUN-Q2, RUN-Q4: by rank, found by halving, so a page costs the page.
 
 local tag, most, most_looked = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -31,7 +31,7 @@ if ARGV[2] ~= '' then
   if ARGV[3] == '' then stop = rank end
   while rank < stop do
     local middle = math.floor((rank + stop) / 2)
-    if is_after(redis.call('ZRANGE', index, middle, middle)[1], ARGV[3]) then
+    if is_after(parts_of(redis.call('ZRANGE', index, middle, middle)[1]), ARGV[3]) then
       stop = middle
     else
       rank = middle + 1
@@ -57,7 +57,9 @@ while last == nil or #reply < 3 + 2 * most and looked < most_looked and size < m
     local id = found[position]
     last = {found[position + 1], id}
     looked, rank = looked + 1, rank + 1
-    if is_wanted(id) then
+    if ARGV[7] == '1' then
+      reply[#reply + 1], reply[#reply + 2] = id, {found[position + 1]}
+    elseif is_wanted(id) then
       local header = redis.call('HGETALL', run_key(tag, id))
       local kept, updated = {}, nil
       for field = 1, #header, 2 do
@@ -77,5 +79,5 @@ while last == nil or #reply < 3 + 2 * most and looked < most_looked and size < m
   end
 end
 reply[1] = tostring(looked)
-if last and rank < fewest then reply[2], reply[3] = last[1], last[2] end
+if last and rank < fewest then reply[2], reply[3] = last[1], parts_of(last[2]) end
 return reply
