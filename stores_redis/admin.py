@@ -32,6 +32,7 @@ from stores_redis.note_sweeping import sweep_notes
 from stores_redis.places import Places
 from stores_redis.reembedding import reembed
 from stores_redis.results import Results
+from stores_redis.retaining import retain
 from stores_redis.runs import RedisRunStore
 from stores_redis.settings import durability_of, read_settings, warnings_of
 from stores_redis.sweeping import sweep_runs
@@ -95,7 +96,7 @@ class RedisAdmin:
     async def sweep(self, request: SweepRequest) -> SweepResponse:
         budget = request.budget
         freed: Counter[str] = Counter()
-        freed["tool_results"] = await self._results.retain(self._retention, request.at, budget)
+        freed["tool_results"] = await retain(self._results, self._retention, request.at, budget)
         budget -= freed["tool_results"]
         freed += await sweep_notes(self._notes, request.at, budget)
         budget -= freed["note_parts"]

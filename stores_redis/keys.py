@@ -142,6 +142,10 @@ class Bucket:
         """Generations of vectors, counts, the floor of versions: a hash."""
         return self.tag + b"memory"
 
+    def embedder(self) -> bytes:
+        """The embedder of all buckets, in the first of them: a text."""
+        return self.tag + b"embedder"
+
     def namespaces(self) -> bytes:
         """The namespaces that hold notes: a sorted set, all scores 0."""
         return self.tag + b"namespaces"

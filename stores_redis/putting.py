@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from stores_core.codec import encode_json
 from stores_core.embedding import Vector, check_embedder
-from stores_core.errors import StoreUnavailableError
+from stores_core.errors import EmbeddingMismatchError, StoreUnavailableError
 from stores_core.moving import EmbedderInfo
+from stores_redis.embedder_records import make_record
 from stores_redis.generations import Generations, info_of, info_text
 from stores_redis.notes import time_text, vector_text
 from stores_redis.scripts import Arg, Script
@@ -109,6 +110,14 @@ class NoteWriter:
         has not the version ``expected``. Where the vectors in use are another embedder's, that is
         an EmbeddingMismatchError if ``strict``; else the notes are written without.
         """
+        known = self.generations.known(self.tenant.home(namespace))
+        if embedder is not None and not known and self.tenant.is_spread:
+            try:
+                await make_record(self.tenant, embedder)
+            except EmbeddingMismatchError:
+                if strict:
+                    raise
+                embedder = None
         batch = [_Outgoing.of(note) for note in new]
         sends = sum(map(_Outgoing.size, batch)) > SENT_BYTES
 

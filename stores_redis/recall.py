@@ -15,6 +15,7 @@ from stores_core.errors import EmbeddingMismatchError, StoreError
 from stores_core.memory import ListMemoriesRequest, ListMemoriesResponse, ScoredMemory
 from stores_core.moving import EmbedderInfo
 from stores_core.values import filter_digest
+from stores_redis.embedder_records import check_record, make_record
 from stores_redis.embedding import Matrices, Matrix, StoredVector
 from stores_redis.following import Follower, Piece
 from stores_redis.generations import info_of
@@ -51,6 +52,8 @@ class Recall:
         if bucket.tag not in self._fits:
             active = await self._notes.active_in(bucket)
             self._check(bucket, info_of(active) if active else None)
+            if not active and self._notes.tenant.is_spread:
+                await check_record(self._notes.tenant, self._info)
             self._fits.add(bucket.tag)
 
     def _check(self, bucket: Bucket, standing: EmbedderInfo | None) -> None:
@@ -172,4 +175,6 @@ class Recall:
                 f"over {EMBED_ON_QUERY} notes of this namespace have no vector of {info.name!r} "
                 f"({info.dimensions} dimensions); run backend.admin.reembed until it is done"
             )
+        if self._notes.tenant.is_spread and not self._notes.generations.known(bucket):
+            await make_record(self._notes.tenant, info)
         await embed_into(self._notes, self._embedder, namespace, found)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from stores_core.embedding import NoteEmbedder, Vector
+from stores_redis.embedder_records import change_record
 from stores_redis.generations import info_text
 from stores_redis.keys import Bucket
 from stores_redis.namespaces import namespaces_of
@@ -90,6 +91,8 @@ async def reembed(notes: NoteReader, embedder: NoteEmbedder, limit: int) -> tupl
     for bucket in notes.tenant.buckets:
         some, over = await _reembed_bucket(notes, bucket, embedder, limit - kept)
         kept, done = kept + some, done and over
+    if done and notes.tenant.is_spread:
+        await change_record(notes.tenant, embedder.info)
     return kept, done
 
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from stores_core.codec import decode_json, encode, encode_json
 from stores_core.errors import CorruptRecordError, StoreUnavailableError
 from stores_core.limits import MIB
-from stores_core.retention import Retention
 from stores_core.tool_results import ToolResult, ToolResultInfo
 from stores_core.tool_text import join, split
 from stores_core.values import from_micros, micros
@@ -32,12 +31,10 @@ STAGED_SECONDS = 3_600
 READ_PARTS = 64
 LOOKED_AT = 2_000
 HEADER_BYTES = 2 * MIB
-SURPLUS_AT_ONCE = 100
 
 _PUT = Script("results_put")
 _REMOVE = Script("results_remove")
 _PAGE = Script("results_page")
-_SURPLUS = Script("results_surplus")
 
 _TRIES = 10
 _NEWEST = 10**18 - 1 - 10**17  # ages of the years 1 to 9999 are positive and have 18 digits
@@ -214,25 +211,6 @@ class Results:
             most -= looked
             if not after or len(found) >= limit or most <= 0 or names:
                 return found, after
-
-    async def retain(self, retention: Retention, now: datetime, budget: int | None = None) -> int:
-        """Give up what retention does not keep; how many."""
-        freed, horizon = 0, ""
-        if not retention.is_set():
-            return freed
-        if retention.age:
-            horizon = age_text(micros(now) - round(retention.age * 1_000_000))
-        for bucket in self.tenant.buckets:
-            keys = bucket.results(), bucket.result_order(), bucket.result_bytes()
-            while budget is None or freed < budget:
-                most = SURPLUS_AT_ONCE if budget is None else min(SURPLUS_AT_ONCE, budget - freed)
-                args = (horizon, retention.count, retention.bytes, most)
-                surplus = await self.tenant.run(_SURPLUS, keys, args, writes=False)
-                if not surplus:
-                    break
-                for ref, age in zip(surplus[::2], surplus[1::2], strict=True):
-                    freed += await self.remove(ref.decode(), age.decode())
-        return freed
 
 
 def result_of(header: Header, text: str, rest: bytes) -> ToolResult:

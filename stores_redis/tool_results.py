@@ -28,6 +28,7 @@ from stores_redis.results import (
     result_of,
     text_of,
 )
+from stores_redis.retaining import retain
 from stores_redis.storage import Tenant
 
 
@@ -43,7 +44,7 @@ class RedisToolResultStore:
         await self._results.put(
             NewResult.of(request.ref, request.at, request.labels, request.result)
         )
-        await self._results.retain(self._retention, request.at)
+        await retain(self._results, self._retention, request.at)
         return PutToolResultResponse(ref=request.ref)
 
     async def get_tool_result(self, request: GetToolResultRequest) -> GetToolResultResponse:

@@ -4,12 +4,13 @@
 -- ARGV 1 tag  2 id of the source  3 member of the new run  4 messages to take, 0 for all  5 now
 --      6 token  7 number of labels, or "" to take the source's  8... key, name of its index, value
 --      of each
--- Reply: "unknown" or "known" (the source), then the lineage of the run that stands at the new id,
--- if one does; "away" where the new id is claimed for a run in another bucket; "join" and the log of which the source has too many ranges; "forked" and the fork
--- point.
+-- Reply: "away" where the new id is claimed for a run in another bucket; else "unknown" or "known"
+-- (the source), then the lineage of the run that stands at the new id, if one does; "join" and the
+-- log of which the source has too many ranges; "forked" and the fork point.
 -- RUN-F1 to RUN-F9: at a cost that follows the number of ranges, which is at most 64.
 
-local source, standing = header_of(KEYS[1]), redis.call('HMGET', KEYS[2], 'token', 'parent', 'fork', 'away')
+local source = header_of(KEYS[1])
+local standing = redis.call('HMGET', KEYS[2], 'token', 'parent', 'fork', 'away')
 if standing[4] then return {'away'} end
 if not source.token or standing[1] then
   local reply = {source.token and 'known' or 'unknown'}

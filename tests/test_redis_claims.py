@@ -1,0 +1,362 @@
+"""Forks to an id whose home is another bucket than the source lies in: each cut off after each of
+its steps, with rivals at the id between any two, against the real scripts.
+
+tests/claim_model.py explores the same protocol whole.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis as TypedRedis
+from redis.crc import key_slot
+
+from stores_core import Backend, InvalidRequestError, StoreUnavailableError, open_backend
+from stores_redis.keys import Bucket, bucket_of
+from stores_redis.storage import Storage
+from tests.redis_keys import keys_of, turn
+
+Redis: Any = TypedRedis  # its types are partly unknown
+
+BUCKETS = 16
+LONG_AGO = 1_000_000_000
+ENTRIES = 3
+
+
+class Crash(BaseException):
+    """The process of the caller ends here."""
+
+
+class Steps:
+    """What a caller sends, one after another: before step ``at`` it does ``between``."""
+
+    def __init__(self, at: int, between: Callable[[], Awaitable[object]]) -> None:
+        self.taken = 0
+        self._at, self._between = at, between
+
+    async def next(self) -> None:
+        if self.taken == self._at:
+            STEPPED.set(None)  # what happens between is sent by others
+            await self._between()
+            STEPPED.set(self)
+        self.taken += 1
+
+
+STEPPED: ContextVar[Steps | None] = ContextVar("STEPPED", default=None)
+
+
+@pytest.fixture(autouse=True)
+def stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = Storage._sent  # pyright: ignore[reportPrivateUsage]
+
+    async def sent(self: Storage, commands: Any, writes: bool) -> list[Any]:
+        steps = STEPPED.get()
+        if steps is not None:
+            await steps.next()
+        return await send(self, commands, writes)
+
+    monkeypatch.setattr(Storage, "_sent", sent)
+
+
+async def stepping(
+    call: Callable[[], Awaitable[Any]], at: int, between: Callable[[], Awaitable[object]]
+) -> tuple[Any, bool]:
+    """The answer to a call, and whether it took so many steps that something came between."""
+    steps = Steps(at, between)
+
+    async def run() -> Any:
+        STEPPED.set(steps)
+        return await call()
+
+    answer = await asyncio.create_task(run())
+    return answer, steps.taken > at
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncGenerator[Backend]:
+    async with open_backend(f"{url}&buckets={BUCKETS}") as backend:
+        yield backend
+
+
+async def started(backend: Backend, id: str) -> str:
+    """A run of some messages."""
+    await backend.runs.create_run(run_id=id)
+    await backend.runs.append_messages(run_id=id, messages=turn(ENTRIES))
+    return id
+
+
+def elsewhere(source: str, number: int) -> str:
+    """An id whose home is another bucket than that of the source."""
+    return next(
+        id
+        for id in (f"fork-{number}-{n}" for n in range(1_000))
+        if bucket_of(id, BUCKETS) != bucket_of(source, BUCKETS)
+    )
+
+
+async def aged(url: str) -> None:
+    """As if all that was written had been written long ago."""
+    async with Redis.from_url(url.partition("?")[0]) as client:
+        for key in await keys_of(url):
+            if key.endswith(":births"):
+                for member in await client.zrange(key, 0, -1):
+                    await client.zadd(key, {member: LONG_AGO})
+
+
+async def swept(backend: Backend) -> None:
+    while (await backend.admin.sweep()).more:
+        pass
+
+
+async def check_whole(backend: Backend, url: str) -> None:
+    """What is listed is there and whole; after a sweep nothing else is stored."""
+    listed = {run.id for run in (await backend.runs.list_runs(limit=1_000)).runs}
+    for id in listed:
+        loaded = await backend.runs.load_run(run_id=id)
+        assert loaded.run is not None
+        assert len(loaded.run.messages) == loaded.run.message_count
+    await aged(url)
+    await swept(backend)
+    assert (await backend.admin.verify()).problems == ()
+    headers = 0
+    async with Redis.from_url(url.partition("?")[0]) as client:
+        for key, kind in kinds(await keys_of(url)):
+            assert kind not in ("births", "deaths")
+            if kind == "run":
+                headers += not await client.hexists(key, "away")
+    assert headers == len(listed)
+    for id in listed:
+        await backend.runs.delete_run(run_id=id)
+    await swept(backend)
+    left = {kind for _, kind in kinds(await keys_of(url))}
+    assert not left & {"seg", "segs", "users", "run", "keys", "trimmable", "staged", "runs"}
+
+
+def kinds(keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Keys in buckets, each with the kind it is of."""
+    found = [(key, re.search(r"\.\d+}:([^:]+)", key)) for key in keys]
+    return [(key, kind[1]) for key, kind in found if kind]
+
+
+SOURCE = "source"
+STEPS = range(8)
+
+Rival = Callable[[Backend, str], Awaitable[object]]
+
+
+async def nothing(backend: Backend, id: str) -> None:
+    pass
+
+
+async def creates(backend: Backend, id: str) -> None:
+    await backend.runs.create_run(run_id=id, labels={"by": "rival"})
+
+
+async def forks(backend: Backend, id: str) -> None:
+    await backend.runs.fork_run(run_id="other", new_run_id=id)
+
+
+async def deletes(backend: Backend, id: str) -> None:
+    await backend.runs.delete_run(run_id=id)
+
+
+async def creates_and_deletes(backend: Backend, id: str) -> None:
+    await creates(backend, id)
+    await deletes(backend, id)
+
+
+async def forks_and_deletes(backend: Backend, id: str) -> None:
+    await forks(backend, id)
+    await deletes(backend, id)
+
+
+async def deletes_the_source(backend: Backend, id: str) -> None:
+    await backend.runs.delete_run(run_id=SOURCE)
+
+
+async def appends_to_the_source(backend: Backend, id: str) -> None:
+    await backend.runs.append_messages(run_id=SOURCE, messages=turn(1))
+
+
+async def sweeps(backend: Backend, id: str) -> None:
+    await swept(backend)
+
+
+RIVALS = [
+    nothing, creates, forks, deletes, creates_and_deletes, forks_and_deletes, deletes_the_source,
+    appends_to_the_source, sweeps,
+]  # fmt: skip
+
+
+@pytest.fixture
+def crossed() -> Iterator[Counter[str]]:
+    """Counts forks whose id has its home elsewhere than their source; too few are no test."""
+    count = Counter[str]()
+    yield count
+    print(f"{count['buckets']} forks crossed buckets, {count['slots']} slots")
+    assert count["buckets"] >= 20, "not run: too few forks crossed buckets"
+
+
+def count_crossing(crossed: Counter[str], source: str, id: str) -> None:
+    buckets = bucket_of(source, BUCKETS), bucket_of(id, BUCKETS)
+    assert buckets[0] != buckets[1]
+    crossed["buckets"] += 1
+    slots = {key_slot(Bucket("p", "", number).tag) for number in buckets}
+    crossed["slots"] += len(slots) == 2
+
+
+async def test_a_forker_that_stops_leaves_no_fork_or_a_whole_one(
+    redis_url: str, crossed: Counter[str]
+) -> None:
+    async with opened(redis_url) as forker, opened(redis_url) as backend:
+        await started(backend, SOURCE)
+        await started(backend, "other")
+        number = 0
+        for rival in RIVALS[:6]:
+            for at in STEPS:
+                number += 1
+                id = elsewhere(SOURCE, number)
+                count_crossing(crossed, SOURCE, id)
+                for end in (False, True):
+
+                    async def stop(id: str = id, rival: Rival = rival) -> None:
+                        await rival(backend, id)
+                        raise Crash
+
+                    async def fork(id: str = id) -> object:
+                        return await forker.runs.fork_run(run_id=SOURCE, new_run_id=id)
+
+                    with suppress(Crash):
+                        await stepping(fork, at, stop)
+                    found = await backend.runs.load_run(run_id=id)
+                    listed = await ids_of(backend)
+                    assert found.found == (id in listed)
+                    if found.run and found.run.parent_id:
+                        assert len(found.run.messages) == ENTRIES
+                    if end:
+                        break
+                    retried = await backend.runs.fork_run(run_id=SOURCE, new_run_id=id)
+                    assert retried.created is not found.found
+                    assert (await backend.runs.delete_run(run_id=id)).deleted
+                    assert not (await backend.runs.get_run(run_id=id)).found
+        await check_whole(backend, redis_url)
+
+
+@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.__name__)
+async def test_a_rival_between_any_two_steps_of_a_fork_changes_no_promise(
+    redis_url: str, rival: Rival, crossed: Counter[str]
+) -> None:
+    async with opened(redis_url) as forker, opened(redis_url) as backend:
+        for number in range(24):
+            at = number % 6
+            await started(backend, SOURCE)
+            await started(backend, "other")
+            id = elsewhere(SOURCE, number)
+            count_crossing(crossed, SOURCE, id)
+
+            async def between(id: str = id) -> None:
+                await rival(backend, id)
+
+            async def fork(id: str = id) -> Any:
+                return await forker.runs.fork_run(run_id=SOURCE, new_run_id=id)
+
+            answer, met = await stepping(fork, at, between)
+            found = await backend.runs.load_run(run_id=id)
+            assert found.found == (id in await ids_of(backend))
+            if answer.created:
+                # Whoever is told so made it: it stands, unless the rival removed it since.
+                assert answer.found
+                assert found.run is None or found.run.parent_id == SOURCE
+                assert found.found or (met and "deletes" in rival.__name__)
+                if found.run:
+                    assert len(found.run.messages) in (ENTRIES, ENTRIES + 1)
+            elif answer.found:
+                assert met, "nobody was in the way"
+                if found.run:
+                    assert found.run.parent_id == answer.parent_id
+            else:
+                assert rival is deletes_the_source
+                assert not found.found
+            appended = await forker.runs.append_messages(run_id=id, messages=turn(1))
+            assert appended.found == found.found
+            await backend.runs.delete_run(run_id=SOURCE)
+            await backend.runs.delete_run(run_id="other")
+            if found.run:
+                after = (await backend.runs.load_run(run_id=id)).run
+                assert after is not None
+                assert len(after.messages) == found.run.message_count + 1
+        await check_whole(backend, redis_url)
+
+
+async def test_an_append_by_an_old_place_is_told_to_look_again(
+    redis_url: str, crossed: Counter[str]
+) -> None:
+    async with opened(redis_url) as old, opened(redis_url) as backend:
+        for source in (SOURCE, "other"):
+            await started(backend, source)
+        for number in range(24):
+            id = elsewhere(SOURCE, number)
+            count_crossing(crossed, SOURCE, id)
+            await backend.runs.fork_run(run_id=SOURCE, new_run_id=id)
+            assert (await old.runs.append_messages(run_id=id, messages=turn(1))).found
+            await backend.runs.delete_run(run_id=id)
+            if number % 3 == 0:
+                assert not (await old.runs.append_messages(run_id=id, messages=turn(1))).found
+                continue
+            if number % 3 == 1:
+                await backend.runs.create_run(run_id=id)
+            else:
+                await backend.runs.fork_run(run_id="other", new_run_id=id, at_message=1)
+            there = 0 if number % 3 == 1 else 1
+            told = await old.runs.append_messages(run_id=id, messages=turn(1), expected_count=there)
+            assert told.applied
+        await check_whole(backend, redis_url)
+
+
+async def test_a_claim_that_comes_late_is_refused(
+    redis_url: str, crossed: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sweep may have removed the data by then."""
+    async with opened(redis_url) as backend:
+        await started(backend, SOURCE)
+        for number in range(20):
+            id = elsewhere(SOURCE, number)
+            count_crossing(crossed, SOURCE, id)
+            with monkeypatch.context() as patch:
+                patch.setattr("stores_redis.places.CLAIMED_WITHIN", -1)
+                with pytest.raises(StoreUnavailableError):
+                    await backend.runs.fork_run(run_id=SOURCE, new_run_id=id)
+            assert not (await backend.runs.get_run(run_id=id)).found
+            assert (await backend.runs.fork_run(run_id=SOURCE, new_run_id=id)).created
+        await check_whole(backend, redis_url)
+
+
+async def ids_of(backend: Backend) -> set[str]:
+    return {run.id for run in (await backend.runs.list_runs(limit=1_000)).runs}
+
+
+async def test_a_generated_id_needs_no_claim(redis_url: str) -> None:
+    async with opened(redis_url) as backend:
+        await started(backend, SOURCE)
+        away = elsewhere(SOURCE, 0)
+        await backend.runs.fork_run(run_id=SOURCE, new_run_id=away)
+        for source in [SOURCE] * 10 + [away] * 10:
+            made = await backend.runs.fork_run(run_id=source)
+            assert bucket_of(made.run_id, BUCKETS) == bucket_of(SOURCE, BUCKETS)
+        births = [key for key in await keys_of(redis_url) if key.endswith(":births")]
+        assert len(births) == 1, "only the one with a chosen id"
+
+
+async def test_the_number_of_buckets_is_written_once(redis_url: str) -> None:
+    async with opened(redis_url):
+        pass
+    async with open_backend(redis_url) as backend:
+        assert (await backend.admin.check()).settings["buckets"] == str(BUCKETS)
+    with pytest.raises(InvalidRequestError, match="buckets"):
+        async with open_backend(redis_url, buckets=BUCKETS + 1):
+            pass
