@@ -33,6 +33,7 @@ _OURS = {
     "postgres": ("stores_sql.postgres.backend:open_postgres", "postgres"),
     "postgresql": ("stores_sql.postgres.backend:open_postgres", "postgres"),
     "redis": ("stores_redis.backend:open_redis", "redis"),
+    "redis+cluster": ("stores_redis.backend:open_redis", "redis"),
     "rediss": ("stores_redis.backend:open_redis", "redis"),
     "sqlite": ("stores_sql.sqlite.backend:open_sqlite", "sql"),
 }

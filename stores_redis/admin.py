@@ -34,7 +34,7 @@ from stores_redis.reembedding import reembed
 from stores_redis.results import Results
 from stores_redis.retaining import retain
 from stores_redis.runs import RedisRunStore
-from stores_redis.settings import durability_of, read_settings, warnings_of
+from stores_redis.settings import least_durability, read_settings, warnings_of
 from stores_redis.sweeping import sweep_runs
 from stores_redis.tenants import count_bytes, erase, list_tenants
 from stores_redis.verifying import verify
@@ -61,7 +61,8 @@ class RedisAdmin:
         self._retention = retention
 
     async def check(self, request: CheckRequest) -> CheckResponse:
-        settings = await read_settings(self._storage)
+        everywhere = await read_settings(self._storage)
+        settings = everywhere[0]
         found = dict(settings.found)
         tenant = await look(self._storage, self._tenant.name)
         waits = self._storage.wait_replicas
@@ -74,9 +75,18 @@ class RedisAdmin:
                 "vector sets": "there" if settings.has_vector_sets else "not there",
             },
             schema_state=tenant.state,
-            durability=durability_of(found, waits),
-            settings=found | {"buckets": str(tenant.buckets), "wait_replicas": str(waits)},
-            warnings=warnings_of(found, waits),
+            durability=least_durability(everywhere, waits),
+            settings={
+                **found,
+                "buckets": str(tenant.buckets),
+                "nodes": str(len(everywhere)),
+                "wait_replicas": str(waits),
+            },
+            warnings=list(
+                dict.fromkeys(
+                    warning for one in everywhere for warning in warnings_of(one.found, waits)
+                )
+            ),
         )
 
     async def measure(self, request: MeasureRequest) -> MeasureResponse:

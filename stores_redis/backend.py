@@ -11,7 +11,8 @@ from stores_core.errors import InvalidRequestError
 from stores_core.retention import Retention
 from stores_core.values import Clock
 from stores_redis.admin import RedisAdmin
-from stores_redis.connections import HostPool, Source, own_pool
+from stores_redis.cluster import open_cluster
+from stores_redis.connections import HostPool, own_pool
 from stores_redis.generations import Generations
 from stores_redis.keys import PREFIX, check_prefix
 from stores_redis.memory import RedisMemoryStore
@@ -25,7 +26,7 @@ from stores_redis.versions import enter_tenant, identity_of
 
 POOL_SIZE = 10
 CONNECT_TIMEOUT = 10.0
-BUCKETS = 1
+BUCKETS, CLUSTER_BUCKETS = 1, 64
 MOST_BUCKETS = 1_024
 
 
@@ -53,13 +54,15 @@ async def open_redis(
     result_max_bytes: int = 0,
 ) -> AsyncGenerator[Backend]:
     """Open ``redis://user:password@host:port/db``, or ``rediss://`` for TLS, parts percent-encoded.
+    ``redis+cluster://user:password@host:port,host:port`` names nodes of a cluster, one at least.
 
     ``prefix`` begins all our keys. ``client`` is a ``redis.asyncio.Redis`` of the host's, used in
     place of up to ``pool_size`` connections of our own and never closed; of the URL then only the
     scheme counts. ``connect_timeout`` is in seconds.
 
     A tenant's data lies in so many ``buckets``, which a cluster may hold on different machines: 1,
-    unless something else is said when the tenant is opened first. It cannot be changed later.
+    in a cluster 64, unless something else is said when the tenant is opened first. It cannot be
+    changed later.
 
     With ``wait_replicas`` a write is acknowledged once so many replicas have it, and is of unknown
     outcome where they have not after ``wait_milliseconds``. A server that removes keys when its
@@ -81,24 +84,32 @@ async def open_redis(
             field="buckets", found=str(buckets), allowed=f"1 to {MOST_BUCKETS}, or 0 for the usual"
         )
     check_prefix(prefix)
-    if client is not None:
-        source: Source = HostPool(client)
-    else:
-        source = own_pool(
-            url,
-            pool_size,
-            connect_timeout=connect_timeout,
-            ssl_ca_certs=ssl_ca_certs,
-            ssl_certfile=ssl_certfile,
-            ssl_keyfile=ssl_keyfile,
+    waits = wait_replicas, wait_milliseconds
+    files = {
+        "ssl_ca_certs": ssl_ca_certs,
+        "ssl_certfile": ssl_certfile,
+        "ssl_keyfile": ssl_keyfile,
+    }
+    usual = BUCKETS
+    if url.startswith("redis+cluster:"):
+        if client is not None:
+            raise InvalidRequestError(
+                field="client", found="one, for a cluster", allowed="no client: nodes come and go"
+            )
+        usual = CLUSTER_BUCKETS
+        storage: Storage = open_cluster(
+            url, pool_size, prefix, waits=waits, connect_timeout=connect_timeout, **files
         )
-    storage = Storage(
-        source, prefix, wait_replicas=wait_replicas, wait_milliseconds=wait_milliseconds
-    )
+    elif client is not None:
+        storage = Storage(HostPool(client), prefix, *waits)
+    else:
+        pool = own_pool(url, pool_size, connect_timeout=connect_timeout, **files)
+        storage = Storage(pool, prefix, *waits)
     try:
+        await storage.refresh()
         take(storage, await read_settings(storage), allow_eviction=allow_eviction)
         storage.identity = await identity_of(storage)
-        held = await enter_tenant(storage, tenant, buckets or BUCKETS, given=bool(buckets))
+        held = await enter_tenant(storage, tenant, buckets or usual, given=bool(buckets))
         embeds = None if embedder is None else NoteEmbedder(embedder)
         retention = Retention(result_max_age, result_max_count, result_max_bytes)
         generations = Generations()

@@ -19,8 +19,20 @@ Arg = bytes | str | int
 """What a key or an argument may be; the server sees their text."""
 
 
+_FENCE = """
+local fence = string.match(KEYS[1], '^[^{]*{[^}]+}')
+local there = redis.pcall('EXISTS', fence and fence .. ':none' or KEYS[1])
+if type(there) == 'table' and there.err then
+  return redis.error_reply('TRYAGAIN the slot is on its way')
+end
+"""
+"""Of a slot that is on its way a server reaches only keys that are there still, so a key that never
+is there tells, before a script has written anything."""
+
+
 class Script:
-    """``lua/<name>.lua``, as it is sent. ``prepared`` depends on whether the server knows heads."""
+    """``lua/<name>.lua``, as it is sent. ``prepared`` depends on whether the server knows heads,
+    and on whether slots may move."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,15 +41,16 @@ class Script:
         self._text = "\n".join([*parts, source])
         flags = _directive(source, "flags")
         self._head = f"#!lua flags={flags}\n" if flags else "#!lua\n"
-        self._prepared: dict[bool, tuple[bytes, bytes]] = {}
+        self._prepared: dict[tuple[bool, bool], tuple[bytes, bytes]] = {}
 
-    def prepared(self, *, headed: bool) -> tuple[bytes, bytes]:
+    def prepared(self, *, headed: bool, fenced: bool = False) -> tuple[bytes, bytes]:
         """The digest and the text of the script."""
-        known = self._prepared.get(headed)
+        known = self._prepared.get((headed, fenced))
         if known is None:
-            text = (self._head + self._text if headed else self._text).encode()
+            parts = self._head if headed else "", _FENCE if fenced else "", self._text
+            text = "".join(parts).encode()
             digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
-            known = self._prepared[headed] = digest, text
+            known = self._prepared[headed, fenced] = digest, text
         return known
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """What the server is and how it is set: as much as it will say, and what that means."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
@@ -31,6 +31,15 @@ _TOLD = {
 }
 
 
+_BY_STRENGTH = (
+    Durability.CLIENT,
+    Durability.UNVERIFIED,
+    Durability.BOUNDED,
+    Durability.DISK,
+    Durability.REPLICATED,
+)
+
+
 class Settings(NamedTuple):
     """What was found. ``found`` has the server's own names; what it would not say is not there."""
 
@@ -39,8 +48,12 @@ class Settings(NamedTuple):
     found: Mapping[str, str]
 
 
-async def read_settings(storage: Storage) -> Settings:
-    """Ask the server; rights that are missing are no error."""
+async def read_settings(storage: Storage) -> list[Settings]:
+    """Ask each server; rights that are missing are no error."""
+    return [await _settings_of(node) for node in storage.nodes()]
+
+
+async def _settings_of(storage: Storage) -> Settings:
     hello: list[Any] = await _asked(storage, "HELLO") or []
     told = {_text(name): value for name, value in zip(hello[::2], hello[1::2], strict=True)}
     found = {name: _text(told[name]) for name in _HELLO if name in told}
@@ -87,12 +100,26 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts)) or (0,)
 
 
-def take(storage: Storage, settings: Settings, *, allow_eviction: bool) -> None:
-    """Let the storage know what was found.
+def take(storage: Storage, settings: Sequence[Settings], *, allow_eviction: bool) -> None:
+    """Let the storage know what was found of its servers: what the least of them can do.
 
     Raises InvalidRequestError for a server that is too old or forgets what it was told, and
     StoreUnavailableError for a replica.
     """
+    for one in settings:
+        _check(one, allow_eviction=allow_eviction)
+    storage.version = min(one.version for one in settings)
+    storage.has_vector_sets = all(one.has_vector_sets for one in settings)
+    storage.durability = least_durability(settings, storage.wait_replicas)
+
+
+def least_durability(settings: Sequence[Settings], wait_replicas: int) -> Durability:
+    """What an acknowledged write survives, whichever server has it."""
+    found = [durability_of(one.found, wait_replicas) for one in settings]
+    return min(found, key=_BY_STRENGTH.index)
+
+
+def _check(settings: Settings, *, allow_eviction: bool) -> None:
     found = settings.found
     if (0,) < settings.version < OLDEST:
         raise InvalidRequestError(
@@ -112,9 +139,6 @@ def take(storage: Storage, settings: Settings, *, allow_eviction: bool) -> None:
             allowed="maxmemory-policy noeviction, or allow_eviction=True, with which runs, notes "
             "and results may vanish",
         )
-    storage.version = settings.version
-    storage.has_vector_sets = settings.has_vector_sets
-    storage.durability = durability_of(found, storage.wait_replicas)
 
 
 def evicts(found: Mapping[str, str]) -> bool:

@@ -28,14 +28,16 @@ class Storage:
 
     ``version`` (as (8, 2, 0)), ``has_vector_sets``, ``durability`` and ``identity`` are what was
     found when it was opened. With ``wait_replicas`` a write is acknowledged once so many replicas
-    have it, or is of unknown outcome after ``wait_milliseconds``.
+    have it, or is of unknown outcome after ``wait_milliseconds``. ``fenced`` says that scripts
+    refuse to work on a slot that is on its way to another server.
     """
+
+    fenced = False
 
     def __init__(
         self,
         source: Source,
         prefix: str,
-        *,
         wait_replicas: int = 0,
         wait_milliseconds: int = WAITS_MILLISECONDS,
     ) -> None:
@@ -46,8 +48,15 @@ class Storage:
         self.durability = Durability.UNVERIFIED
         self.identity = ""
         self._source = source
-        self._wait: Command = (b"WAIT", wait_replicas, wait_milliseconds)
-        self._closed = False
+        self.wait: Command = (b"WAIT", wait_replicas, wait_milliseconds)
+        self.is_closed = False
+
+    def nodes(self) -> Sequence["Storage"]:
+        """Each server of it alone, for what is asked of a server rather than of a key."""
+        return [self]
+
+    async def refresh(self) -> None:
+        """Find out what there is of it; one server is itself."""
 
     async def run(
         self, script: Script, keys: Sequence[bytes], args: Sequence[Arg], *, writes: bool
@@ -57,7 +66,7 @@ class Storage:
         ``writes`` says that others see what it changes, so that a lost reply leaves the outcome
         unknown and replicas are waited for.
         """
-        digest, text = script.prepared(headed=self.version >= (7,))
+        digest, text = script.prepared(headed=self.version >= (7,), fenced=self.fenced)
         call = (len(keys), *keys, *args)
         replies = await self._sent([(b"EVALSHA", digest, *call)], writes)
         if is_unknown_script(replies[0]):
@@ -66,18 +75,19 @@ class Storage:
 
     async def run_many(self, calls: Sequence[Call]) -> list[list[Any]]:
         """Run scripts that change nothing, each of one bucket, sent at once; their replies."""
-        headed = self.version >= (7,)
-        sent: list[tuple[Script, Command]] = []
-        for script, keys, args in calls:
-            sent.append((script, (len(keys), *keys, *args)))
-        commands = [(b"EVALSHA", one.prepared(headed=headed)[0], *call) for one, call in sent]
-        replies = await self._sent(commands, writes=False)
+        prepared = [
+            script.prepared(headed=self.version >= (7,), fenced=self.fenced)
+            for script, _, _ in calls
+        ]
+        tails = [(len(keys), *keys, *args) for _, keys, args in calls]
+        commands: list[Command] = [
+            (b"EVALSHA", digest, *tail) for (digest, _), tail in zip(prepared, tails, strict=True)
+        ]
+        replies = await self._sent(commands, writes=False, repeats=True)
         unknown = [n for n, reply in enumerate(replies) if is_unknown_script(reply)]
         if unknown:
-            commands = [
-                (b"EVAL", sent[n][0].prepared(headed=headed)[1], *sent[n][1]) for n in unknown
-            ]
-            again = await self._sent(commands, writes=False)
+            commands = [(b"EVAL", prepared[n][1], *tails[n]) for n in unknown]
+            again = await self._sent(commands, writes=False, repeats=True)
             for n, reply in zip(unknown, again, strict=True):
                 replies[n] = reply
         return self._checked(replies, writes=False)
@@ -92,7 +102,7 @@ class Storage:
         Maps come as flat lists; scores are not to be asked for, since their type depends on how a
         host's client was made.
         """
-        return self._checked(await self._sent(commands, writes=False), writes=False)
+        return self._checked(await self._sent(commands, writes=False, repeats=True), writes=False)
 
     async def write_many(self, commands: Sequence[Command]) -> list[Any]:
         """As :meth:`read_many`, of commands that write."""
@@ -102,10 +112,16 @@ class Storage:
         """Send commands that write what nobody sees yet: whatever fails, nothing was applied."""
         self._checked(await self._sent(commands, writes=False), writes=False)
 
-    async def _sent(self, commands: Sequence[Command], writes: bool) -> list[Any]:
-        """The replies to commands, and to the wait for replicas behind them if there is one."""
+    async def _sent(
+        self, commands: Sequence[Command], writes: bool, *, repeats: bool = False
+    ) -> list[Any]:
+        """The replies to commands, and to the wait for replicas behind them if there is one.
+
+        ``repeats`` says that they may be sent again where replies are lost. If not, all their keys
+        are of one bucket.
+        """
         if writes and self.wait_replicas:
-            return await self._exchange([*commands, self._wait], of_write)
+            return await self._exchange([*commands, self.wait], of_write)
         return await self._exchange(commands, of_write if writes else not_applied)
 
     def _checked(self, replies: list[Any], writes: bool) -> list[Any]:
@@ -130,9 +146,15 @@ class Storage:
         self, commands: Sequence[Command], meaning: Callable[[Exception], Exception]
     ) -> list[Any]:
         """Send all, then read a reply for each; the server's errors stand among them."""
-        if self._closed:
-            raise StoreClosedError
-        driver = await self._taken()
+        return await self.exchanged(await self.taken(), commands, meaning)
+
+    async def exchanged(
+        self,
+        driver: Driver,
+        commands: Sequence[Command],
+        meaning: Callable[[Exception], Exception],
+    ) -> list[Any]:
+        """The same on a connection that was taken, which is given back."""
         try:
             replies = await _exchanged(driver, commands)
         except BaseException as error:
@@ -146,7 +168,10 @@ class Storage:
             await self._source.give_back(driver)
         return replies
 
-    async def _taken(self) -> Driver:
+    async def taken(self) -> Driver:
+        """A connection. Raises StoreUnavailableError: nothing was sent."""
+        if self.is_closed:
+            raise StoreClosedError
         try:
             with nothing_sent():
                 return await self._source.take()
@@ -156,7 +181,7 @@ class Storage:
 
     async def close(self) -> None:
         """Finish what was begun and let go of the connections that are ours."""
-        self._closed = True
+        self.is_closed = True
         await self._source.close()
 
 

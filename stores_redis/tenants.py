@@ -65,8 +65,17 @@ async def erase(storage: Storage, name: str) -> bool:
     buckets = await buckets_of(storage, name)
     held = await holds_data(storage, buckets)
     async for keys in _keys_of(storage, name):
-        await storage.write_many([("UNLINK", key) for key in keys])
+        for slot_keys in _by_tag(keys):
+            await storage.write_many([("UNLINK", key) for key in slot_keys])
     return held
+
+
+def _by_tag(keys: Sequence[bytes]) -> list[list[bytes]]:
+    """Keys by the bucket that they are of."""
+    found: dict[bytes, list[bytes]] = {}
+    for key in keys:
+        found.setdefault(key.partition(b"}")[0], []).append(key)
+    return list(found.values())
 
 
 async def _keys_of(storage: Storage, tenant: str) -> AsyncIterator[list[bytes]]:
@@ -74,11 +83,12 @@ async def _keys_of(storage: Storage, tenant: str) -> AsyncIterator[list[bytes]]:
 
     The names in keys are encoded so that nothing in them is a pattern.
     """
-    cursor = b"0"
-    while True:
-        command = ("SCAN", cursor, "MATCH", keys_pattern(storage.prefix, tenant), "COUNT", _AT_ONCE)
-        cursor, keys = await storage.read(*command)
-        if keys:
-            yield keys
-        if cursor == b"0":
-            break
+    pattern = keys_pattern(storage.prefix, tenant)
+    for node in storage.nodes():
+        cursor = b"0"
+        while True:
+            cursor, keys = await node.read("SCAN", cursor, "MATCH", pattern, "COUNT", _AT_ONCE)
+            if keys:
+                yield keys
+            if cursor == b"0":
+                break

@@ -41,12 +41,20 @@ class EmbeddedRedis:
     """One server: ``start``, ``stop``, ``kill``, and again ``start`` on the same data and port."""
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, str | int] = SETTINGS, version: str = "8.2"
+        self,
+        folder: Path,
+        settings: Mapping[str, str | int] = SETTINGS,
+        version: str = "8.2",
+        password: str = "",
     ) -> None:
-        """Keep the data in ``folder``, which is the server's alone. Nothing runs yet."""
+        """Keep the data in ``folder``, which is the server's alone. Nothing runs yet.
+
+        Without a ``password`` it has one that nobody else has.
+        """
         self._folder, self._settings = folder, {**SETTINGS, **settings}
         self._program = program(version)
-        self._password, self.port = secrets.token_urlsafe(16), 0
+        self._password, self.port = password or secrets.token_urlsafe(16), 0
+        self.bus_port = 0
         self._process: subprocess.Popen[Any] | None = None
         self._watch: subprocess.Popen[Any] | None = None
 

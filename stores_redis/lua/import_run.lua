@@ -13,7 +13,8 @@
 
 local tag, id, token, created = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local old = header_of(KEYS[1])
-if old.away or (old.token or '') ~= ARGV[4] or (old.token and old.imported ~= '1') then return {'changed'} end
+if old.away or (old.token or '') ~= ARGV[4] then return {'changed'} end
+if old.token and old.imported ~= '1' then return {'changed'} end
 local index, taken, used = 15, {{}, {}}, {}
 for which, kind in ipairs({'m', 'e'}) do
   for number = 1, tonumber(ARGV[10 + which]) do

@@ -1,8 +1,8 @@
 -- Changes labels of a run.
 -- with: headers
 -- KEYS 1 the run
--- ARGV 1 tag  2 member  3 now  4 most labels  5... key, name of its index, value of each; a name of ""
---      removes the label
+-- ARGV 1 tag  2 member  3 now  4 most labels  5... key, name of its index, value of each; a name
+--      of "" removes the label
 -- Reply: "unknown"; "many" and the number of labels there would be; "updated".
 -- RUN-U1: merged in this step, so no update undoes another.
 
