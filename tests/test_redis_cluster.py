@@ -1,0 +1,229 @@
+"""A cluster of six nodes: routing, slots on their way, a node that dies; and a plain client on a
+server that enforces slots."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from redis.crc import key_slot
+
+from stores_core import (
+    Backend,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+    open_backend,
+)
+from stores_redis.keys import Bucket, bucket_of
+from tests.postgres_callers import work
+from tests.redis_cluster import EmbeddedCluster, redis_cluster
+from tests.redis_keys import turn
+from tests.redis_server import with_prefix
+
+BUCKETS = 64
+FAMILIES, WORKERS, MOST_WAVES = 4, 6, 300
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with redis_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def url(cluster: EmbeddedCluster) -> str:
+    return with_prefix(cluster.url)
+
+
+def prefix_of(url: str) -> str:
+    return url.rpartition("prefix=")[2]
+
+
+async def test_callers_beside_each_other_are_each_served(url: str) -> None:
+    async with open_backend(url) as backend, open_backend(url) as other:
+        await asyncio.gather(
+            *(work(client, f"caller {n}", 5) for n, client in enumerate([backend, other] * 3))
+        )
+        assert (await backend.admin.verify()).problems == ()
+        settings = (await backend.admin.check()).settings
+        assert (settings["buckets"], settings["nodes"]) == ("64", "3")
+        assert (await backend.admin.measure()).bytes
+        assert (await backend.admin.erase_tenant(tenant="")).erased
+        assert (await backend.runs.list_runs()).runs == ()
+
+
+async def test_a_plain_client_works_where_slots_are_enforced() -> None:
+    with redis_cluster(primaries=1, replicas=0) as alone:
+        plain = with_prefix(alone.url.replace("redis+cluster", "redis").partition(",")[0])
+        async with open_backend(f"{plain}&buckets={BUCKETS}") as backend:
+            await asyncio.gather(*(work(backend, f"caller {n}", 5) for n in range(4)))
+            assert (await backend.admin.verify()).problems == ()
+            assert (await backend.admin.erase_tenant(tenant="")).erased
+
+
+class Mover:
+    """Moves slots of a tenant's buckets from node to node, in pieces, and back and forth."""
+
+    def __init__(self, cluster: EmbeddedCluster, url: str) -> None:
+        self._cluster = cluster
+        tags = [Bucket(prefix_of(url), "", number).tag for number in range(BUCKETS)]
+        self._slots = [int(key_slot(tag)) for tag in tags]
+        self.moved = 0
+        self.halted_half_way = 0
+
+    async def move_all(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            for slot in self._slots:
+                if stop.is_set():
+                    return
+                await self.move(slot)
+                await asyncio.sleep(0.01)
+
+    async def move(self, slot: int, pause: float = 0.02) -> None:
+        at = await asyncio.to_thread(self.owner, slot)
+        to = (at + 1) % self._cluster.primaries
+        ids, ask = self._cluster.ids, self._cluster.ask
+        await asyncio.to_thread(ask, to, "CLUSTER SETSLOT", slot, "IMPORTING", ids[at])
+        await asyncio.to_thread(ask, at, "CLUSTER SETSLOT", slot, "MIGRATING", ids[to])
+        while keys := await asyncio.to_thread(ask, at, "CLUSTER GETKEYSINSLOT", slot, 3):
+            target = self._cluster.nodes[to].port
+            password = self._cluster.password
+            moving = ("127.0.0.1", target, "", 0, 5_000, "AUTH", password, "KEYS", *keys)
+            await asyncio.to_thread(ask, at, "MIGRATE", *moving)
+            self.halted_half_way += 1
+            await asyncio.sleep(pause / 10)
+        await asyncio.sleep(pause)
+        for number in (to, at, *range(self._cluster.primaries)):
+            await asyncio.to_thread(ask, number, "CLUSTER SETSLOT", slot, "NODE", ids[to])
+        self.moved += 1
+
+    def owner(self, slot: int) -> int:
+        """The number of the node that serves a slot."""
+        for first, last, (_, port, *_), *_ in self._cluster.ask(0, "CLUSTER SLOTS"):
+            if first <= slot <= last:
+                ports = [node.port for node in self._cluster.nodes]
+                return ports.index(port)
+        raise AssertionError("nobody serves the slot")
+
+
+async def test_a_client_follows_slots_that_move(cluster: EmbeddedCluster, url: str) -> None:
+    async with open_backend(url) as backend:
+        await backend.runs.create_run(run_id="r")
+        await backend.runs.append_messages(run_id="r", messages=turn(3))
+        mover = Mover(cluster, url)
+        slot = int(key_slot(Bucket(prefix_of(url), "", bucket_of("r", BUCKETS)).tag))
+        for n in range(3):
+            moving = asyncio.create_task(mover.move(slot, pause=0.3))
+            while not moving.done():
+                answer = await backend.runs.append_messages(run_id="r", messages=turn(1))
+                assert answer.applied
+                loaded = (await backend.runs.load_run(run_id="r")).run
+                assert loaded is not None
+                assert len(loaded.messages) == answer.message_count
+            await moving
+            assert mover.moved == n + 1
+        assert (await backend.runs.fork_run(run_id="r")).created
+
+
+async def test_a_storm_of_forks_while_slots_move(cluster: EmbeddedCluster, url: str) -> None:
+    """Every id goes to one of those that ask for it, and holds that one's content."""
+    crossed = Counter[str]()
+    won: dict[str, list[str]] = {}
+
+    async def fork_and_append(backend: Backend, worker: int, wave: int) -> None:
+        source, id = f"family {(worker + wave) % FAMILIES}", f"fork {wave} of {worker // 2}"
+        buckets = bucket_of(source, BUCKETS), bucket_of(id, BUCKETS)
+        if buckets[0] != buckets[1]:
+            slots = {int(key_slot(Bucket("", "", number).tag)) for number in buckets}
+            crossed["buckets"] += 1
+            crossed["slots"] += len(slots) == 2
+        answer = await backend.runs.fork_run(run_id=source, new_run_id=id)
+        assert answer.found
+        if answer.created:
+            won.setdefault(id, []).append(source)
+        added = await backend.runs.append_messages(run_id=id, messages=turn(1))
+        assert added.applied
+
+    async with open_backend(url) as first, open_backend(url) as second:
+        for n in range(FAMILIES):
+            await first.runs.create_run(run_id=f"family {n}")
+            await first.runs.append_messages(run_id=f"family {n}", messages=turn(n + 1))
+        mover, stop = Mover(cluster, url), asyncio.Event()
+        moving = asyncio.create_task(mover.move_all(stop))
+        waves = 0
+        try:
+            clients = [first, second] * (WORKERS // 2)
+            while mover.moved < BUCKETS and waves < MOST_WAVES:
+                await asyncio.gather(
+                    *(fork_and_append(client, n, waves) for n, client in enumerate(clients))
+                )
+                waves += 1
+        finally:
+            stop.set()
+            await moving
+        print(f"{crossed['buckets']} forks crossed buckets, {crossed['slots']} slots; ", end="")
+        print(f"{mover.moved} slots moved, in {mover.halted_half_way} pieces")
+        assert crossed["slots"] >= 20, "not run: too few forks crossed slots"
+        assert mover.moved >= 20, "not run: too few slots moved"
+        assert len(won) == waves * WORKERS // 2
+        for id, sources in won.items():
+            [source] = sources
+            run = (await second.runs.load_run(run_id=id)).run
+            assert run is not None
+            assert run.parent_id == source
+            assert run.fork_point == int(source[-1]) + 1
+            assert len(run.messages) == run.fork_point + 2  # each of the two added one
+        listed = [run.id for run in (await first.runs.list_runs(limit=1_000)).runs]
+        assert len(listed) == len(set(listed)) == len(won) + FAMILIES
+        assert (await first.admin.verify()).problems == ()
+
+
+async def test_when_a_node_dies_its_replica_takes_over_and_has_what_was_acknowledged() -> None:
+    with redis_cluster() as cluster:
+        url = f"{with_prefix(cluster.url)}&wait_replicas=1&wait_milliseconds=100"
+        ids = [f"r{n}" for n in range(12)]
+        told, failed = Counter[str](), 0
+        async with open_backend(url) as backend:
+
+            async def append_to_each(wave: int) -> int:
+                """How many took it."""
+                nonlocal failed
+                count = 0
+                for id in ids:
+                    try:
+                        answer = await backend.runs.append_messages(
+                            run_id=id, messages=turn(1), idempotency_key=f"{wave}"
+                        )
+                    except (OutcomeUnknownError, StoreUnavailableError):
+                        failed += 1
+                    else:
+                        told[id], count = answer.message_count, count + 1
+                return count
+
+            for id in ids:
+                await backend.runs.create_run(run_id=id)
+            assert await append_to_each(0) == len(ids)
+            cluster.nodes[1].kill()
+            for wave in range(1, 4):  # in which the replica takes over, without one of its own
+                await append_to_each(wave)
+            cluster.nodes[1].start()  # comes back as a replica
+            until, wave = time.monotonic() + 20, 4
+            while await append_to_each(wave) < len(ids):
+                assert time.monotonic() < until, "writes do not go on"
+                wave += 1
+            assert failed, "the node was not missed"
+            for id in ids:
+                found = (await backend.runs.get_run(run_id=id)).info
+                assert found is not None
+                assert found.message_count >= told[id]
+            assert (await backend.admin.verify()).problems == ()
+
+
+@pytest.mark.parametrize("place", ["", "host", "host:", ":1", "host:x", "h:1,h"])
+async def test_an_address_without_a_node_is_refused(place: str) -> None:
+    with pytest.raises(InvalidRequestError, match="url") as refused:
+        async with open_backend(f"redis+cluster://:secret@{place}"):
+            pass
+    assert "secret" not in str(refused.value)
