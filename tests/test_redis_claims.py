@@ -54,11 +54,11 @@ STEPPED: ContextVar[Steps | None] = ContextVar("STEPPED", default=None)
 def stepped(monkeypatch: pytest.MonkeyPatch) -> None:
     send = Storage._sent  # pyright: ignore[reportPrivateUsage]
 
-    async def sent(self: Storage, commands: Any, writes: bool) -> list[Any]:
+    async def sent(self: Storage, commands: Any, writes: bool, **more: Any) -> list[Any]:
         steps = STEPPED.get()
         if steps is not None:
             await steps.next()
-        return await send(self, commands, writes)
+        return await send(self, commands, writes, **more)
 
     monkeypatch.setattr(Storage, "_sent", sent)
 
