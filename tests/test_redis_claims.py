@@ -113,28 +113,36 @@ async def swept(backend: Backend) -> None:
         pass
 
 
-async def check_whole(backend: Backend, url: str) -> None:
-    """What is listed is there and whole; after a sweep nothing else is stored."""
+async def check_whole(backend: Backend, url: str, *, stopped: bool = False) -> None:
+    """What is listed is there and whole, and nothing else is stored: after a sweep if callers
+    ``stopped``, else at once."""
     listed = {run.id for run in (await backend.runs.list_runs(limit=1_000)).runs}
     for id in listed:
         loaded = await backend.runs.load_run(run_id=id)
         assert loaded.run is not None
         assert len(loaded.run.messages) == loaded.run.message_count
+    if not stopped:
+        assert await stored(url) == len(listed)
     await aged(url)
     await swept(backend)
     assert (await backend.admin.verify()).problems == ()
-    headers = 0
-    async with Redis.from_url(url.partition("?")[0]) as client:
-        for key, kind in kinds(await keys_of(url)):
-            assert kind not in ("births", "deaths")
-            if kind == "run":
-                headers += not await client.hexists(key, "away")
-    assert headers == len(listed)
+    assert await stored(url) == len(listed)
+    assert not {kind for _, kind in kinds(await keys_of(url))} & {"births", "deaths"}
     for id in listed:
         await backend.runs.delete_run(run_id=id)
     await swept(backend)
     left = {kind for _, kind in kinds(await keys_of(url))}
     assert not left & {"seg", "segs", "users", "run", "keys", "trimmable", "staged", "runs"}
+
+
+async def stored(url: str) -> int:
+    """How many runs there are, claimed or not."""
+    count = 0
+    async with Redis.from_url(url.partition("?")[0]) as client:
+        for key, kind in kinds(await keys_of(url)):
+            if kind == "run":
+                count += not await client.hexists(key, "away")
+    return count
 
 
 def kinds(keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -244,7 +252,7 @@ async def test_a_forker_that_stops_leaves_no_fork_or_a_whole_one(
                     assert retried.created is not found.found
                     assert (await backend.runs.delete_run(run_id=id)).deleted
                     assert not (await backend.runs.get_run(run_id=id)).found
-        await check_whole(backend, redis_url)
+        await check_whole(backend, redis_url, stopped=True)
 
 
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.__name__)
@@ -291,6 +299,44 @@ async def test_a_rival_between_any_two_steps_of_a_fork_changes_no_promise(
                 assert after is not None
                 assert len(after.messages) == found.run.message_count + 1
         await check_whole(backend, redis_url)
+
+
+async def test_a_deleter_that_stops_leaves_a_claim_that_is_in_nobodys_way(
+    redis_url: str, crossed: Counter[str]
+) -> None:
+    async with opened(redis_url) as deleter, opened(redis_url) as backend:
+        for source in (SOURCE, "other"):
+            await started(backend, source)
+        number, left_over = 0, 0
+        for rival in (creates, forks, nothing, deletes, sweeps):
+            for at in range(1, 5):
+                number += 1
+                id = elsewhere(SOURCE, number)
+                count_crossing(crossed, SOURCE, id)
+                await backend.runs.fork_run(run_id=SOURCE, new_run_id=id)
+
+                async def stop() -> None:
+                    raise Crash
+
+                async def delete(id: str = id) -> object:
+                    return await deleter.runs.delete_run(run_id=id)
+
+                with suppress(Crash):
+                    await stepping(delete, at, stop)
+                there = (await backend.runs.get_run(run_id=id)).found
+                assert there == (id in await ids_of(backend))
+                left_over += not there
+                if rival is creates:
+                    assert (await backend.runs.create_run(run_id=id)).created is not there
+                elif rival is forks:
+                    answer = await backend.runs.fork_run(run_id="other", new_run_id=id)
+                    assert answer.created is not there
+                else:
+                    await rival(backend, id)
+                    told = await backend.runs.append_messages(run_id=id, messages=turn(1))
+                    assert told.found is (there and rival is not deletes)
+        assert left_over >= 5, "not run: too few stopped between data and claim"
+        await check_whole(backend, redis_url, stopped=True)
 
 
 async def test_an_append_by_an_old_place_is_told_to_look_again(
