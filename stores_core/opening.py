@@ -34,6 +34,7 @@ _OURS = {
     "postgresql": ("stores_sql.postgres.backend:open_postgres", "postgres"),
     "redis": ("stores_redis.backend:open_redis", "redis"),
     "redis+cluster": ("stores_redis.backend:open_redis", "redis"),
+    "redis+sentinel": ("stores_redis.backend:open_redis", "redis"),
     "rediss": ("stores_redis.backend:open_redis", "redis"),
     "sqlite": ("stores_sql.sqlite.backend:open_sqlite", "sql"),
 }

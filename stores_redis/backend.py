@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from stores_core.backend import Backend
@@ -11,14 +12,16 @@ from stores_core.errors import InvalidRequestError
 from stores_core.retention import Retention
 from stores_core.values import Clock
 from stores_redis.admin import RedisAdmin
-from stores_redis.cluster import open_cluster
+from stores_redis.cluster import ClusterStorage
 from stores_redis.connections import HostPool, own_pool
 from stores_redis.generations import Generations
 from stores_redis.keys import PREFIX, check_prefix
 from stores_redis.memory import RedisMemoryStore
 from stores_redis.moving import RedisMoving
 from stores_redis.places import Places
+from stores_redis.routing import named_by
 from stores_redis.runs import RedisRunStore
+from stores_redis.sentinel import SentinelStorage
 from stores_redis.settings import read_settings, take
 from stores_redis.storage import WAITS_MILLISECONDS, Storage
 from stores_redis.tool_results import RedisToolResultStore
@@ -45,6 +48,8 @@ async def open_redis(
     wait_replicas: int = 0,
     wait_milliseconds: int = WAITS_MILLISECONDS,
     allow_eviction: bool = False,
+    sentinel_password: str = "",
+    tls: bool = False,
     ssl_ca_certs: str = "",
     ssl_certfile: str = "",
     ssl_keyfile: str = "",
@@ -54,7 +59,9 @@ async def open_redis(
     result_max_bytes: int = 0,
 ) -> AsyncGenerator[Backend]:
     """Open ``redis://user:password@host:port/db``, or ``rediss://`` for TLS, parts percent-encoded.
-    ``redis+cluster://user:password@host:port,host:port`` names nodes of a cluster, one at least.
+    ``redis+cluster://user:password@host:port,host:port`` names nodes of a cluster, one at least,
+    and ``redis+sentinel://user:password@host:port,host:port/name`` Sentinels, which have
+    ``sentinel_password`` if they want one, and what they watch over; with ``tls`` both take TLS.
 
     ``prefix`` begins all our keys. ``client`` is a ``redis.asyncio.Redis`` of the host's, used in
     place of up to ``pool_size`` connections of our own and never closed; of the URL then only the
@@ -90,21 +97,21 @@ async def open_redis(
         "ssl_certfile": ssl_certfile,
         "ssl_keyfile": ssl_keyfile,
     }
-    usual = BUCKETS
-    if url.startswith("redis+cluster:"):
-        if client is not None:
-            raise InvalidRequestError(
-                field="client", found="one, for a cluster", allowed="no client: nodes come and go"
-            )
-        usual = CLUSTER_BUCKETS
-        storage: Storage = open_cluster(
-            url, pool_size, prefix, waits=waits, connect_timeout=connect_timeout, **files
+    pool = partial(own_pool, size=pool_size, connect_timeout=connect_timeout, **files)
+    named = partial(named_by, size=pool_size, tls=tls, connect_timeout=connect_timeout, **files)
+    scheme, usual = url.partition(":")[0], BUCKETS
+    if client is not None and scheme in ("redis+cluster", "redis+sentinel"):
+        raise InvalidRequestError(
+            field="client", found=f"one, with {scheme}:", allowed="none: servers come and go"
         )
-    elif client is not None:
-        storage = Storage(HostPool(client), prefix, *waits)
+    if scheme == "redis+cluster":
+        usual = CLUSTER_BUCKETS
+        storage: Storage = ClusterStorage(named(url), prefix, *waits)
+    elif scheme == "redis+sentinel":
+        sentinels = named(url, password=sentinel_password)
+        storage = SentinelStorage(named(url), sentinels, prefix, *waits)
     else:
-        pool = own_pool(url, pool_size, connect_timeout=connect_timeout, **files)
-        storage = Storage(pool, prefix, *waits)
+        storage = Storage(pool(url) if client is None else HostPool(client), prefix, *waits)
     try:
         await storage.refresh()
         take(storage, await read_settings(storage), allow_eviction=allow_eviction)

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,10 +40,12 @@ kill -TERM "$2"; sleep 2; rm -rf "$3"
 class EmbeddedRedis:
     """One server: ``start``, ``stop``, ``kill``, and again ``start`` on the same data and port."""
 
+    settings: Mapping[str, str | int] = SETTINGS
+
     def __init__(
         self,
         folder: Path,
-        settings: Mapping[str, str | int] = SETTINGS,
+        settings: Mapping[str, str | int],
         version: str = "8.2",
         password: str = "",
     ) -> None:
@@ -51,7 +53,7 @@ class EmbeddedRedis:
 
         Without a ``password`` it has one that nobody else has.
         """
-        self._folder, self._settings = folder, {**SETTINGS, **settings}
+        self.folder, self._settings = folder, {**self.settings, **settings}
         self._program = program(version)
         self._password, self.port = password or secrets.token_urlsafe(16), 0
         self.bus_port = 0
@@ -64,7 +66,7 @@ class EmbeddedRedis:
 
     @property
     def log(self) -> str:
-        return (self._folder / "log").read_text("utf-8", "replace")
+        return (self.folder / "log").read_text("utf-8", "replace")
 
     def start(self) -> None:
         """Start and wait until it answers. Raises RuntimeError if it does not."""
@@ -72,12 +74,12 @@ class EmbeddedRedis:
         while time.monotonic() < end:
             port = self.port or free_port()
             # On standard input, so that no list of processes shows the password.
-            told = {**self._settings, "port": port, "dir": self._folder, "daemonize": "no"}
+            told = {**self._settings, "port": port, "dir": self.folder, "daemonize": "no"}
             lines = [f'{name} "{value}"' for name, value in told.items()]
             lines.append(f'requirepass "{self._password}"')
-            with (self._folder / "log").open("ab") as log:
+            with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    [self._program, "-"],
+                    [self._program, *self._arguments(lines)],
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
@@ -94,6 +96,10 @@ class EmbeddedRedis:
             self._mend()
             time.sleep(0.05)
         raise RuntimeError(f"Redis does not start:\n{self.log[-2_000:]}")
+
+    def _arguments(self, lines: Sequence[str]) -> Sequence[str]:
+        """Those of the program, which is told ``lines`` on standard input."""
+        return ["-"]
 
     def stop(self) -> None:
         """Write everything out, end."""
@@ -121,7 +127,7 @@ class EmbeddedRedis:
             subprocess.run([checker, "--fix", file], input=b"y\n", capture_output=True, check=True)
 
     def _watched(self, process: subprocess.Popen[Any]) -> None:
-        said = [str(os.getpid()), str(process.pid), self._folder]
+        said = [str(os.getpid()), str(process.pid), self.folder]
         self._watch = subprocess.Popen(["sh", "-c", _WATCH, "watch", *said], start_new_session=True)
 
     def _unwatched(self) -> None:
@@ -145,6 +151,18 @@ class EmbeddedRedis:
                 return self._process.poll() is None
             time.sleep(0.005)
         return False
+
+
+class EmbeddedSentinel(EmbeddedRedis):
+    """A Sentinel, which keeps what it knows in its configuration."""
+
+    settings: Mapping[str, str | int] = {"bind": "127.0.0.1"}
+
+    def _arguments(self, lines: Sequence[str]) -> Sequence[str]:
+        configuration = self.folder / "sentinel.conf"
+        configuration.touch(mode=0o600)
+        configuration.write_text("\n".join(lines) + "\n")
+        return [str(configuration), "--sentinel"]
 
 
 @contextmanager

@@ -1,0 +1,164 @@
+"""``python -m tests.redis_failover --kills 300``: SIGKILL a primary under writers, let Sentinels
+make its replica the primary, bring the old one back as a replica (tests/server_killing.py).
+
+A write is acknowledged once the replica has it (``wait_replicas=1``), and the exit code is 0 only
+if nothing was found. A run whose writers were told too little is no proof and fails too.
+
+With ``--wait-replicas 0`` it is measured how much of what was acknowledged is lost; only what is
+there in part, or twice, or damaged, is a fault then.
+"""
+
+import argparse
+import asyncio
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from redis import Redis as TypedRedis
+from redis.exceptions import RedisError
+
+from tests.killing import arguments, conclude
+from tests.redis_embedded import EmbeddedRedis, EmbeddedSentinel
+from tests.redis_kill import measure
+from tests.redis_server import with_prefix
+from tests.server_killing import play
+
+Redis: Any = TypedRedis  # its types are partly unknown
+
+NAME = "watched"
+_DEADLINE = 30.0
+_SENTINELS = 3
+_DOWN_AFTER = 1_000
+"""Milliseconds after which a Sentinel takes a server for gone."""
+
+
+class Watched:
+    """A primary and a replica under Sentinels: ``kill`` what is the primary, and ``start`` it again
+    as a replica of the other."""
+
+    def __init__(
+        self, servers: list[EmbeddedRedis], sentinels: list[EmbeddedRedis], password: str
+    ) -> None:
+        self._servers, self._sentinels, self._password = servers, sentinels, password
+        self._killed = servers[0]
+
+    @property
+    def url(self) -> str:
+        places = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self._sentinels)
+        return (
+            f"redis+sentinel://:{self._password}@{places}/{NAME}?sentinel_password={self._password}"
+        )
+
+    def watch(self) -> None:
+        """Make the second a replica of the first, and let the Sentinels watch over both."""
+        primary, replica = self._servers
+        self._ask(replica, "REPLICAOF", "127.0.0.1", primary.port)
+        for sentinel in self._sentinels:
+            self._ask(sentinel, "SENTINEL MONITOR", NAME, "127.0.0.1", primary.port, 2)
+            for option, value in (
+                ("auth-pass", self._password),
+                ("down-after-milliseconds", _DOWN_AFTER),
+                ("failover-timeout", 2_000),
+            ):
+                self._ask(sentinel, "SENTINEL SET", NAME, option, value)
+        self._until(self._is_whole)
+
+    def kill(self) -> None:
+        self._killed = self._primary()
+        self._killed.kill()
+
+    def start(self) -> None:
+        self._until(lambda: self._primary() is not self._killed)
+        self._killed.start()
+        # A Sentinel would say so too, some ten seconds later.
+        self._ask(self._killed, "REPLICAOF", "127.0.0.1", self._primary().port)
+        self._until(self._is_whole)
+
+    def _primary(self) -> EmbeddedRedis:
+        """The one that the Sentinels name; a busy machine may make them change their minds."""
+        found = self._ask(self._sentinels[0], "SENTINEL GET-MASTER-ADDR-BY-NAME", NAME)
+        return next(one for one in self._servers if one.port == int(found[1]))
+
+    def _is_whole(self) -> bool:
+        """Whether all Sentinels see the one primary, each other and a replica that follows."""
+        try:
+            for sentinel in self._sentinels:
+                told = self._ask(sentinel, "SENTINEL MASTER", NAME)
+                told = {_text(name): _text(value) for name, value in told.items()}
+                counts = told["num-other-sentinels"], told["num-slaves"]
+                if counts != (str(_SENTINELS - 1), "1") or told["flags"] != "master":
+                    return False
+            info = self._ask(self._primary(), "INFO", "replication")
+            return info["role"] == "master" and info.get("slave0", {}).get("state") == "online"
+        except RedisError:
+            return False
+
+    def _ask(self, server: EmbeddedRedis, *command: Any) -> Any:
+        with Redis(port=server.port, password=self._password) as client:
+            return client.execute_command(*command)
+
+    def _until(self, holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + _DEADLINE
+        while not holds():
+            if time.monotonic() > end:
+                raise RuntimeError("no primary with a replica comes to be")
+            time.sleep(0.02)
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@contextmanager
+def watched_redis() -> Generator[Watched]:
+    """A primary, a replica and three Sentinels, which end with the context."""
+    password = secrets.token_urlsafe(16)
+    with ExitStack() as stack:
+
+        def started(kind: type[EmbeddedRedis], **settings: str | int) -> EmbeddedRedis:
+            folder = Path(tempfile.mkdtemp(prefix="redis-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            named = {name.replace("_", "-"): value for name, value in settings.items()}
+            server = kind(folder, named, password=password)
+            server.start()
+            stack.callback(server.stop)
+            return server
+
+        servers = [
+            started(
+                EmbeddedRedis, masterauth=password, repl_diskless_sync_delay=0, shutdown_timeout=0
+            )
+            for _ in range(2)
+        ]
+        sentinels = [started(EmbeddedSentinel) for _ in range(_SENTINELS)]
+        watched = Watched(servers, sentinels, password)
+        watched.watch()
+        yield watched
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--wait-replicas", type=int, choices=[0, 1], default=1)
+    own, rest = parser.parse_known_args()
+    options = arguments("tests.redis_failover", rest)
+    with watched_redis() as watched:
+        url = f"{watched.url}&wait_replicas={own.wait_replicas}"
+        if own.wait_replicas:
+
+            async def new_storage() -> str:
+                return with_prefix(url)
+
+            played = play(watched, new_storage, options.kills, options.seed)
+        else:
+            played = measure(watched, url, options.kills, options.seed)
+        return conclude(options, *asyncio.run(played))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
