@@ -60,6 +60,8 @@ class Watched:
         primary, replica = self._servers
         self._ask(replica, "REPLICAOF", "127.0.0.1", primary.port)
         for sentinel in self._sentinels:
+            # Else it would take ten seconds to see that a server is a replica again.
+            self._ask(sentinel, "SENTINEL DEBUG", "info-period", 300)
             self._ask(sentinel, "SENTINEL MONITOR", NAME, "127.0.0.1", primary.port, 2)
             for option, value in (
                 ("auth-pass", self._password),
