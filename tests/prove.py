@@ -124,6 +124,7 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     ("kills", "file"): kills("tests.files_kill"),
     ("server kills", "postgres"): kills("tests.postgres_kill"),
     ("server kills", "redis"): kills("tests.redis_kill"),
+    ("failovers", "redis"): kills("tests.redis_failover"),
 }
 
 

@@ -37,6 +37,11 @@ MEANINGS = {
         "kills",
         "acknowledged operations found again",
     ),
+    "failovers": (
+        "SIGKILL of the primary, whose replica takes over",
+        "failovers",
+        "acknowledged operations found again",
+    ),
 }
 """What a check is, what a round of it is called, and what ``passed`` counts."""
 

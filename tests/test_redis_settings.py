@@ -91,7 +91,7 @@ def test_a_server_that_is_too_old_is_refused(version: tuple[int, ...]) -> None:
     found = {"version": ".".join(map(str, version))}
     storage = Storage(object(), "p")  # pyright: ignore[reportArgumentType] - nothing is sent
     with pytest.raises(InvalidRequestError, match=r"6\.2 or newer"):
-        take(storage, Settings(version, has_vector_sets=False, found=found), allow_eviction=False)
+        take(storage, [Settings(version, has_vector_sets=False, found=found)], allow_eviction=False)
 
 
 async def test_check_says_what_is_there(redis_url: str) -> None:
