@@ -16,21 +16,23 @@ A = TypeVar("A")
 
 
 class Sending:
-    """One call: whether it was cut off inside ``nothing_sent``, and how often it was tried.
+    """One call: whether it was cut off inside ``nothing_sent``, whether a part of it was written
+    before, and how often it was tried.
 
     An interceptor may try more than once, and then an earlier try may have left the process.
     """
 
-    __slots__ = ("cut_before", "tries")
+    __slots__ = ("cut_before", "has_written", "tries")
 
     def __init__(self) -> None:
         self.cut_before = False
+        self.has_written = False
         self.tries = 0
 
     @property
     def nothing_left(self) -> bool:
         """Whether the write certainly never left the process."""
-        return self.cut_before and self.tries <= 1
+        return self.cut_before and not self.has_written and self.tries <= 1
 
     def counted(self, handler: Callable[[T], Awaitable[A]]) -> Callable[[T], Awaitable[A]]:
         """The handler, counting its calls."""
@@ -43,6 +45,14 @@ class Sending:
 
 
 current: ContextVar[Sending | None] = ContextVar("stores_core_sending", default=None)
+
+
+def has_written() -> None:
+    """Says that a part of this call was written, for a backend that writes in several steps: what
+    it waits for afterwards by ``nothing_sent`` is not all of it."""
+    sending = current.get()
+    if sending is not None:
+        sending.has_written = True
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from stores_core.errors import (
 )
 
 _REFUSED = {
+    "ASK": "the slot is being moved",
     "BUSY": "another script keeps the server busy",
     "CLUSTERDOWN": "the cluster serves no part of this slot",
     "CROSSSLOT": "the server wants the keys of one call in one slot",

@@ -8,7 +8,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from stores_core.capabilities import Durability
 from stores_core.errors import OutcomeUnknownError, SchemaVersionError, StoreClosedError
-from stores_core.sending import nothing_sent
+from stores_core.sending import has_written, nothing_sent
 from stores_redis.connections import Driver, Source
 from stores_redis.failures import is_elsewhere, is_unknown_script, not_applied, of_write
 from stores_redis.keys import Bucket, bucket_of
@@ -140,6 +140,8 @@ class Storage:
                 f"{had} of {self.wait_replicas} replicas have it; it was written, and a failover "
                 "may lose it"
             )
+        if writes:
+            has_written()
         return [_flat(reply) for reply in replies]
 
     async def _exchange(

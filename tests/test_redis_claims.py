@@ -16,7 +16,14 @@ import pytest
 from redis.asyncio import Redis as TypedRedis
 from redis.crc import key_slot
 
-from stores_core import Backend, InvalidRequestError, StoreUnavailableError, open_backend
+from stores_core import (
+    Backend,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+    open_backend,
+)
+from stores_core.sending import nothing_sent
 from stores_redis.keys import Bucket, bucket_of
 from stores_redis.storage import Storage
 from tests.redis_keys import keys_of, turn
@@ -337,6 +344,26 @@ async def test_a_deleter_that_stops_leaves_a_claim_that_is_in_nobodys_way(
                     assert told.found is (there and rival is not deletes)
         assert left_over >= 5, "not run: too few stopped between data and claim"
         await check_whole(backend, redis_url, stopped=True)
+
+
+async def test_a_delete_that_waits_with_its_claim_does_not_say_that_nothing_was_done(
+    redis_url: str,
+) -> None:
+    async with opened(redis_url) as backend:
+        await started(backend, SOURCE)
+        id = elsewhere(SOURCE, 0)
+        await backend.runs.fork_run(run_id=SOURCE, new_run_id=id)
+
+        async def wait() -> None:
+            with nothing_sent():
+                await asyncio.sleep(60)
+
+        async def delete() -> object:
+            return await backend.runs.delete_run(run_id=id, timeout=0.1)
+
+        with pytest.raises(OutcomeUnknownError):
+            await stepping(delete, 1, wait)
+        assert not (await backend.runs.get_run(run_id=id)).found
 
 
 async def test_an_append_by_an_old_place_is_told_to_look_again(

@@ -18,8 +18,9 @@ end
 
 -- The id and the token in a member of an index; the token is nil where a run lies at home.
 local function parts_of(member)
-  local id, token = string.match(member, '^(.-)%z(.*)$')
-  return id or member, token
+  local at = string.find(member, '\0', 1, true)
+  if not at then return member, nil end
+  return string.sub(member, 1, at - 1), string.sub(member, at + 1)
 end
 
 local function run_key(tag, member)
