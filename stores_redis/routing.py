@@ -29,6 +29,8 @@ SLOTS = 16_384
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.25
 _LOOKS_AGAIN_AFTER = 0.1
+_FOLLOWS = 5
+"""So often a server's word is taken for which other has a slot, before one looks around."""
 
 _LATER = {"ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY"}
 
@@ -110,41 +112,41 @@ class RoutedStorage(Storage):
     ) -> list[Any]:
         units = _units_of(commands, together=not repeats)
         replies: list[Any] = [None] * len(commands)
-        waited = self.wait_replicas
-        until, pause = time.monotonic() + PATIENCE, 0.0
+        waited: Any = self.wait_replicas
+        until, pause, follows = time.monotonic() + PATIENCE, 0.0, 0
         while True:
+            again: list[tuple[_Unit, Exception]] = []
             answers = await self._asked(units, writes, repeats=repeats)
-            again: list[_Unit] = []
-            is_moved = True
             for unit, answer in zip(units, answers, strict=True):
                 if isinstance(answer, Exception):
-                    problem: Exception | None = answer
-                    refused = [answer]
-                else:
-                    problem = None
-                    if writes and self.wait_replicas:
-                        waited = answer.pop()
-                    for place, reply in zip(unit.places, answer, strict=True):
-                        replies[place] = reply
-                    refused = [reply for reply in answer if _is_refused(reply)]
-                wanted = 1 if repeats else len(unit.commands)
-                if problem is not None or len(refused) >= wanted:
-                    if time.monotonic() >= until and problem is not None:
-                        raise problem
-                    again.append(unit)
-                    is_moved = is_moved and self._follow(unit.slot, refused[0])
-            if not again or time.monotonic() >= until:
+                    again.append((unit, answer))
+                    continue
+                if writes and self.wait_replicas:
+                    waited = answer.pop()
+                for place, reply in zip(unit.places, answer, strict=True):
+                    replies[place] = reply
+                refused = [reply for reply in answer if _is_refused(reply)]
+                if len(refused) >= (1 if repeats else len(unit.commands)):
+                    again.append((unit, refused[0]))
+            is_late = time.monotonic() >= until
+            for _, problem in again:
+                if is_late and isinstance(problem, StoreUnavailableError):
+                    raise problem
+            if is_late or not again:
                 return [*replies, waited] if writes and self.wait_replicas else replies
-            units = again
-            if not is_moved:
-                pause = min(max(2 * pause, _FIRST_PAUSE), _LAST_PAUSE)
-                with nothing_sent():  # all of it was refused
-                    await asyncio.sleep(pause)
-                    with suppress(StoreUnavailableError):
-                        await self.refresh()
+            units = [unit for unit, _ in again]
+            follows += 1
+            followed = [self._follow(unit.slot, why) for unit, why in again]
+            if all(followed) and follows < _FOLLOWS:
+                continue
+            pause = min(max(2 * pause, _FIRST_PAUSE), _LAST_PAUSE)
+            with nothing_sent():  # all of it was refused
+                await asyncio.sleep(pause)
+                with suppress(StoreUnavailableError):
+                    await self.refresh()
 
-    def _follow(self, slot: int, refused: Any) -> bool:
-        """Whether a node named the one that serves the slot now."""
+    def _follow(self, slot: int, refused: Exception) -> bool:
+        """Whether a server named another one that has the slot now."""
         if not isinstance(refused, MovedError):
             return False
         named: Any = refused  # whose types are unknown
