@@ -119,10 +119,10 @@ class EmbeddedRedis:
         """What an operator does where a server does not start on a file that a crash tore."""
         if self._settings.get("aof-load-truncated") != "no" or "redis-check-aof" not in self.log:
             return
-        checker = self._folder / "redis-check-aof"  # the server is that program too, by its name
+        checker = self.folder / "redis-check-aof"  # the server is that program too, by its name
         if not checker.exists():
             checker.symlink_to(self._program)
-        files = list(self._folder.rglob("*.manifest")) or list(self._folder.glob("*.aof"))
+        files = list(self.folder.rglob("*.manifest")) or list(self.folder.glob("*.aof"))
         for file in files:
             subprocess.run([checker, "--fix", file], input=b"y\n", capture_output=True, check=True)
 
