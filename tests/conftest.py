@@ -14,10 +14,18 @@ import pytest
 
 from tests.postgres_notes import index_early
 from tests.postgres_server import postgres, postgres_url, shared_postgres_url
-from tests.redis_server import redis, redis_url
+from tests.redis_server import own_redis, redis, redis_url
 
 # fixtures of all tests
-__all__ = ["index_early", "postgres", "postgres_url", "redis", "redis_url", "shared_postgres_url"]
+__all__ = [
+    "index_early",
+    "own_redis",
+    "postgres",
+    "postgres_url",
+    "redis",
+    "redis_url",
+    "shared_postgres_url",
+]
 
 ROOT = Path(__file__).parent.parent
 

@@ -67,6 +67,13 @@ def redis_url(redis: str) -> str:
     return with_prefix(redis)
 
 
+@pytest.fixture
+def own_redis() -> Iterator[str]:
+    """The URL of a server whose settings and counts no other test touches."""
+    with redis_server() as url:
+        yield url
+
+
 def run(command: Sequence[str], version: str) -> int:
     """Run a command on a server, with a prefix of its own where it says ``{url}``."""
     with redis_server(version) as server:

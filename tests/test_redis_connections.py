@@ -24,10 +24,10 @@ async def connected(client: Any) -> int:
     return int((await client.info("clients"))["connected_clients"])
 
 
-async def test_a_closed_backend_leaves_no_connection(redis_url: str) -> None:
-    async with Redis.from_url(redis_url.partition("?")[0]) as client:
+async def test_a_closed_backend_leaves_no_connection(own_redis: str) -> None:
+    async with Redis.from_url(own_redis) as client:
         before = await connected(client)
-        async with open_backend(redis_url, pool_size=5) as backend:
+        async with open_backend(own_redis, pool_size=5) as backend:
             await asyncio.gather(*(backend.runs.create_run() for _ in range(50)))
             assert before < await connected(client) <= before + 5
         for _ in range(100):
@@ -37,14 +37,15 @@ async def test_a_closed_backend_leaves_no_connection(redis_url: str) -> None:
         assert await connected(client) == before
 
 
-async def test_a_hosts_client_may_be_closed_once_the_backend_is(redis: str) -> None:
+async def test_a_hosts_client_may_be_closed_once_the_backend_is(own_redis: str) -> None:
     """What is under way is finished first, so no connection is made behind the closing."""
-    async with Redis.from_url(redis) as eye:
+    async with Redis.from_url(own_redis) as eye:
         before = await connected(eye)
         async with (
-            Redis.from_url(redis, max_connections=40) as client,
+            Redis.from_url(own_redis, max_connections=40) as client,
             open_backend(with_prefix("redis:"), client=client) as backend,
         ):
+            await backend.runs.create_run()  # so that the server knows the script
             calls = [asyncio.create_task(backend.runs.create_run()) for _ in range(30)]
             await asyncio.sleep(0)
         await asyncio.wait(calls)
@@ -67,10 +68,10 @@ async def test_more_callers_than_connections_wait_for_their_turn(redis_url: str)
         assert sorted(answer.message_count for answer in answers) == list(range(1, 101))
 
 
-async def test_connections_that_the_server_ended_are_made_anew_unnoticed(redis_url: str) -> None:
+async def test_connections_that_the_server_ended_are_made_anew_unnoticed(own_redis: str) -> None:
     async with (
-        open_backend(redis_url, pool_size=3) as backend,
-        Redis.from_url(redis_url.partition("?")[0]) as client,
+        open_backend(own_redis, pool_size=3) as backend,
+        Redis.from_url(own_redis) as client,
     ):
         for n in range(5):
             await asyncio.gather(*(backend.runs.create_run() for _ in range(3)))

@@ -84,15 +84,15 @@ async def slowest_script(client: Any) -> int:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("work", [_short, _middling, _long, _recalled, _results])
-async def test_no_script_holds_the_server_up(redis: str, work: Any) -> None:
+async def test_no_script_holds_the_server_up(own_redis: str, work: Any) -> None:
     found = list[int]()
-    async with Redis.from_url(redis) as client:
+    async with Redis.from_url(own_redis) as client:
         was = (await client.config_get("slowlog-log-slower-than"))["slowlog-log-slower-than"]
         await client.config_set("slowlog-log-slower-than", 1_000)
         try:
             for _ in range(TRIES):
                 embedder = Wide() if work is _recalled else None
-                async with open_backend(with_prefix(redis), embedder=embedder) as backend:
+                async with open_backend(with_prefix(own_redis), embedder=embedder) as backend:
                     await slowest_script(client)
                     await work(backend)
                     found.append(await slowest_script(client))

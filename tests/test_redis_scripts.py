@@ -75,8 +75,10 @@ async def test_a_server_that_forgot_its_scripts_is_told_them_again(redis_url: st
             assert (await backend.runs.get_run(run_id=f"{n}")).found
 
 
-async def test_a_full_server_refuses_writes_and_lets_reads_and_deletes_through(redis: str) -> None:
-    async with open_backend(with_prefix(redis)) as backend, Redis.from_url(redis) as client:
+async def test_a_full_server_refuses_writes_and_lets_reads_and_deletes_through(
+    own_redis: str,
+) -> None:
+    async with open_backend(with_prefix(own_redis)) as backend, Redis.from_url(own_redis) as client:
         turn = [Message(role="user", text="x" * 1_000)]
         await backend.runs.create_run(run_id="r")
         await backend.runs.append_messages(run_id="r", messages=turn)
@@ -167,17 +169,17 @@ async def _listed(backend: Backend, run: str) -> None:
 @pytest.mark.parametrize(
     "work", [_small, _staged, _many, _large, _loaded, _joined, _deleted, _listed]
 )
-async def test_nothing_holds_the_server_up(redis: str, work: Any) -> None:
+async def test_nothing_holds_the_server_up(own_redis: str, work: Any) -> None:
     """The longest that any command took, by the server's own clock; the best of some tries, since a
     busy machine may stop the server in the middle of one."""
     found = list[tuple[int, str]]()
-    async with Redis.from_url(redis) as client:
+    async with Redis.from_url(own_redis) as client:
         was = (await client.config_get("slowlog-log-slower-than"))["slowlog-log-slower-than"]
         await client.config_set("slowlog-log-slower-than", 5_000)
         try:
             for _ in range(TRIES):
                 options = "&".join(f"{name}={most}" for name, most in CEILINGS.items())
-                async with open_backend(f"{with_prefix(redis)}&{options}") as backend:
+                async with open_backend(f"{with_prefix(own_redis)}&{options}") as backend:
                     run = (await backend.runs.create_run()).run_id
                     await slowest(client)
                     await work(backend, run)
