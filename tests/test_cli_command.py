@@ -147,7 +147,7 @@ def test_every_end_leaves_nothing_open(sqlite: str) -> None:
         (("copy", sqlite, "postgresql://127.0.0.1:9/x"), 2),
     ):
         process = start(*arguments)
-        _, err = process.communicate(timeout=15)
+        _, err = process.communicate(timeout=90)
         assert process.returncode == code, err
         assert "Traceback" not in err
     assert not Path(f"{sqlite.partition(':')[2]}-wal").exists()
@@ -179,7 +179,7 @@ def test_a_tail_follows_and_stops(sqlite: str) -> None:
     asyncio.run(say())
     assert "just now" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=90)
     assert process.returncode == 130
     assert "Traceback" not in err
 
@@ -187,7 +187,7 @@ def test_a_tail_follows_and_stops(sqlite: str) -> None:
     assert again.stdout is not None
     again.stdout.readline()
     assert run("runs", "delete", "root", sqlite, "--yes").code == 0
-    _, err = again.communicate(timeout=10)
+    _, err = again.communicate(timeout=90)
     assert again.returncode == 1
     assert "deleted" in err
 

@@ -225,7 +225,7 @@ def test_the_command_stops_at_ctrl_c_and_goes_on(tmp_path: Path) -> None:
     while not asyncio.run(length(url)):
         assert stopped.poll() is None
     stopped.send_signal(signal.SIGINT)
-    _, told = stopped.communicate(timeout=30)
+    _, told = stopped.communicate(timeout=90)
     assert stopped.returncode == 130
     assert "Traceback" not in told
     there = asyncio.run(length(url))
