@@ -22,7 +22,9 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing throws away and resets
 class Fault:
     """A cut of the connection that one request travels on, at a byte of it or of its answer.
 
-    ``after`` requests pass first, on any connection. The counts are bytes that still get through:
+    ``after`` requests pass first, on any connection, and all that do not begin with a piece that
+    has the bytes ``having``: where a server answers parts of a long request, each part behind an
+    answer counts as one. The counts are bytes that still get through:
     ``request=0`` loses the request, ``reply=0`` lets the server do it and loses the answer. A cut
     is an orderly end, or with ``reset`` an abrupt one.
     """
@@ -30,6 +32,7 @@ class Fault:
     request: int | None = None
     reply: int | None = None
     after: int = 0
+    having: bytes = b""
     reset: bool = False
 
 
@@ -69,11 +72,11 @@ class Proxy:
         """Have the fault happen, once, to the request that it says; None: nothing more happens."""
         self._fault, self._passed = fault, 0
 
-    def next_fault(self) -> Fault | None:
-        """The fault of the request that begins now."""
+    def next_fault(self, piece: bytes) -> Fault | None:
+        """The fault of the request that begins with this piece."""
         self.round_trips += 1
         fault = self._fault
-        if fault is None:
+        if fault is None or fault.having not in piece:
             return None
         self._passed += 1
         if self._passed <= fault.after:
@@ -177,7 +180,7 @@ class _Link:
                     continue
                 if self._answered:
                     self._answered, self._request, self._reply = False, 0, 0
-                    self._fault = self._proxy.next_fault()
+                    self._fault = self._proxy.next_fault(data)
                 limit = self._fault.request if self._fault else None
                 self._request = await _pass(data, self._to_server, self._request, limit)
 

@@ -43,7 +43,10 @@ async def embedding(url: str) -> AsyncGenerator[Embedding]:
 
 
 def fault(end: str, at: int, after: int) -> Fault:
-    return Fault(request=at, after=after) if end == "request" else Fault(reply=at, after=after)
+    """What is sent before goes in plain commands, of which the server answers the first while the
+    last are on their way; ``after`` them comes the script."""
+    having = b"EVALSHA" if after else b""
+    return Fault(request=at, having=having) if end == "request" else Fault(reply=at, having=having)
 
 
 def batch(sign: str) -> list[MemoryItem]:
