@@ -11,7 +11,7 @@ from stores_core.embedding import Embedder, NoteEmbedder
 from stores_core.retention import Retention
 from stores_core.values import Clock
 from stores_files.admin import FileAdmin
-from stores_files.disk import Disk
+from stores_files.disk import Disk, UnsyncedDisk
 from stores_files.memory import FileMemoryStore
 from stores_files.moving import FileMoving
 from stores_files.runs import FileRunStore
@@ -40,7 +40,8 @@ async def open_files(
     many seconds an operation waits for others on the same run. The other options are those of
     ``memory:``.
     """
-    storage = await Storage.open(unquote(url.partition(":")[2]), Disk(), lock_timeout=lock_timeout)
+    disk = Disk() if durability == "disk" else UnsyncedDisk()
+    storage = await Storage.open(unquote(url.partition(":")[2]), disk, lock_timeout=lock_timeout)
     held = Tenant(storage, tenant)
     try:
         level = Durability.DISK if durability == "disk" else Durability.CLIENT
