@@ -13,9 +13,9 @@ from stores_core.extras import need
 
 need("agents.memory.session_settings", extra="openai-agents", field="stores_adapters.openai_agents")
 
-from agents import SessionSettings  # noqa: E402
-from agents.items import TResponseInputItem  # noqa: E402
-from agents.memory.session_settings import (  # noqa: E402
+from agents import SessionSettings  # noqa: E402 - after need
+from agents.items import TResponseInputItem  # noqa: E402 - after need
+from agents.memory.session_settings import (  # noqa: E402 - after need
     coerce_session_settings,
     resolve_session_limit,
 )

@@ -11,7 +11,7 @@ from stores_cli.embedders import embedder_of
 from stores_cli.exits import Exit
 from stores_cli.options import Json, Limit, Namespace, Tenant, Url, pairs
 from stores_cli.output import Output, json_of, moment
-from stores_cli.paging import pages
+from stores_cli.paging import PAGE, first_of, pages
 from stores_cli.urls import opened
 from stores_core.backend import Backend
 from stores_core.codec import parse_json
@@ -56,14 +56,9 @@ async def list_(
     output = Output(json=json)
     async with opened(url, tenant=tenant) as backend:
         fields = {"namespace": namespace, "where": _conditions(where)}
-        notes: list[ScoredMemory] = []
-        more = False
-        async for page in pages(backend.memory.list_memories, limit=min(limit, 1_000), **fields):
-            notes += page.items
-            more = len(notes) > limit or bool(page.next_cursor)
-            if len(notes) >= limit:
-                break
-    _show(output, notes[:limit], more=more, scored=False)
+        listing = pages(backend.memory.list_memories, limit=min(limit, PAGE), **fields)
+        notes, more = await first_of(listing, lambda page: page.items, limit)
+    _show(output, notes, more=more, scored=False)
     return Exit.FINE
 
 

@@ -1,6 +1,7 @@
 """Walking through pages, and through two sequences or two logs side by side."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 
 PAGE = 1_000
@@ -12,6 +13,7 @@ class Page(Protocol):
 
 
 A = TypeVar("A", bound=Page)
+E = TypeVar("E")
 R = TypeVar("R")
 
 
@@ -25,6 +27,21 @@ async def pages(
         yield page
         cursor = page.next_cursor
         more = bool(cursor)
+
+
+async def first_of(
+    listing: AsyncGenerator[A], entries: Callable[[A], Sequence[E]], limit: int
+) -> tuple[list[E], bool]:
+    """Up to ``limit`` entries of pages, and whether there are more."""
+    found: list[E] = []
+    more = False
+    async with aclosing(listing):
+        async for page in listing:
+            found += entries(page)
+            more = len(found) > limit or bool(page.next_cursor)
+            if len(found) >= limit:
+                break
+    return found[:limit], more
 
 
 async def tied(

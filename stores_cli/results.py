@@ -8,10 +8,9 @@ from stores_cli.commands import command, group
 from stores_cli.exits import Exit
 from stores_cli.options import Json, LabelFilter, Limit, Tenant, Url, pairs
 from stores_cli.output import Output, json_of, moment
-from stores_cli.paging import PAGE, pages
+from stores_cli.paging import PAGE, first_of, pages
 from stores_cli.urls import opened
 from stores_core.codec import decode_json, encode
-from stores_core.tool_results import ToolResultInfo
 
 commands = group("results", "Tool results: list, read, search, delete.")
 
@@ -30,27 +29,23 @@ async def list_(
     json: Json = False,
 ) -> int:
     """List tool results, newest first."""
-    output, infos, more = Output(json=json), list[ToolResultInfo](), False
+    output = Output(json=json)
     async with opened(url, tenant=tenant) as backend:
         listing = pages(
             backend.tool_results.list_tool_results,
             limit=min(limit, PAGE),
             labels=pairs(label, "--label"),
         )
-        async for page in listing:
-            infos += page.infos
-            more = len(infos) > limit or bool(page.next_cursor)
-            if len(infos) >= limit:
-                break
+        infos, more = await first_of(listing, lambda page: page.infos, limit)
     if json:
-        output.document({"infos": [json_of(info) for info in infos[:limit]], "more": more})
+        output.document({"infos": [json_of(info) for info in infos], "more": more})
         return Exit.FINE
     rows = [
         (
             info.ref, moment(info.created_at), info.bytes, info.characters,
             " ".join(f"{key}={value}" for key, value in info.labels.items()),
         )
-        for info in infos[:limit]
+        for info in infos
     ]  # fmt: skip
     output.table(("ref", "created", "bytes", "characters", "labels"), rows)
     if more:

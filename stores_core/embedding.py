@@ -1,6 +1,6 @@
 """Embeddings: the protocol of an embedder, the checks on what it answers, cosine similarity."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Literal, Protocol, cast
 
 import numpy as np
@@ -104,6 +104,15 @@ def check_embedder(standing: EmbedderInfo | None, ours: EmbedderInfo) -> None:
     )
 
 
+def check_lacking(lacking: Sized, ours: EmbedderInfo) -> None:
+    """Raise EmbeddingMismatchError where more notes lack a vector than a query embeds (EMB-5)."""
+    if len(lacking) > EMBED_ON_QUERY:
+        raise EmbeddingMismatchError(
+            f"over {EMBED_ON_QUERY} notes of this namespace have no vector of {ours.name!r} "
+            f"({ours.dimensions} dimensions); run backend.admin.reembed until it is done"
+        )
+
+
 class NoteEmbedder:
     """An embedder whose every answer is checked: what a memory store embeds with."""
 
@@ -160,3 +169,12 @@ class NoteEmbedder:
 
     def _refused(self, field: str, found: str, allowed: str) -> InvalidRequestError:
         return InvalidRequestError(field=field, found=found, allowed=allowed)
+
+
+def to_reembed_with(embedder: NoteEmbedder | None) -> NoteEmbedder:
+    """The embedder that a backend was opened with. Raises InvalidRequestError for none."""
+    if embedder is None:
+        raise InvalidRequestError(
+            field="embedder", found="a backend opened without one", allowed="the one to embed with"
+        )
+    return embedder

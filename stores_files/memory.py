@@ -4,8 +4,13 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder
-from stores_core.errors import EmbeddingMismatchError
+from stores_core.embedding import (
+    EMBED_ON_QUERY,
+    NoteEmbedder,
+    Vector,
+    check_embedder,
+    check_lacking,
+)
 from stores_core.limits import page_length
 from stores_core.memory import (
     ClearNamespaceRequest,
@@ -199,12 +204,7 @@ class FileMemoryStore:
                 if notes is None:
                     return ListMemoriesResponse()
                 lacking = notes.lacking(info, EMBED_ON_QUERY + 1)
-                if len(lacking) > EMBED_ON_QUERY:
-                    raise EmbeddingMismatchError(
-                        f"over {EMBED_ON_QUERY} notes of this namespace have no vector of "
-                        f"{info.name!r} ({info.dimensions} dimensions); run backend.admin.reembed "
-                        "until it is done"
-                    )
+                check_lacking(lacking, info)
                 if lacking:
                     return lacking
                 among = None

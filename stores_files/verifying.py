@@ -1,12 +1,10 @@
 """Reading every record of a tenant, and listing what is damaged."""
 
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 
-from stores_core.admin import Problem
 from stores_core.codec import decode_event, decode_message
 from stores_core.errors import CorruptRecordError, StoreError
+from stores_core.findings import Findings
 from stores_files.commits import EVENTS, MESSAGES
 from stores_files.layout import (
     CATALOG,
@@ -39,24 +37,6 @@ _OURS = {
     TRASH,
 }  # fmt: skip
 _DECODERS = {MESSAGES: decode_message, EVENTS: decode_event}
-
-
-class Findings:
-    """What was checked, by kind, and what was found."""
-
-    def __init__(self) -> None:
-        self.checked: Counter[str] = Counter()
-        self.problems: list[Problem] = []
-
-    def check(self, store: str, id: str, work: Callable[[], object], position: int = -1) -> None:
-        """Note a problem if ``work`` meets one."""
-        try:
-            work()
-        except StoreError as error:
-            self.add(store, id, str(error), position)
-
-    def add(self, store: str, id: str, what: str, position: int = -1) -> None:
-        self.problems.append(Problem(store=store, id=id, position=position, what=what))
 
 
 def verify_runs(tenant: Tenant, findings: Findings) -> None:

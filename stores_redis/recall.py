@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder, cosines
+from stores_core.embedding import (
+    EMBED_ON_QUERY,
+    NoteEmbedder,
+    Vector,
+    check_embedder,
+    check_lacking,
+    cosines,
+)
 from stores_core.errors import EmbeddingMismatchError, StoreError
 from stores_core.memory import ListMemoriesRequest, ListMemoriesResponse, ScoredMemory
 from stores_core.moving import EmbedderInfo
@@ -170,11 +177,7 @@ class Recall:
         info, bucket = self._info, self._notes.tenant.home(namespace)
         generation = self._notes.generations.of(bucket, info)
         found = await lacking(self._notes, namespace, generation, EMBED_ON_QUERY + 1)
-        if len(found) > EMBED_ON_QUERY:
-            raise EmbeddingMismatchError(
-                f"over {EMBED_ON_QUERY} notes of this namespace have no vector of {info.name!r} "
-                f"({info.dimensions} dimensions); run backend.admin.reembed until it is done"
-            )
+        check_lacking(found, info)
         if self._notes.tenant.is_spread and not self._notes.generations.known(bucket):
             await make_record(self._notes.tenant, info)
         await embed_into(self._notes, self._embedder, namespace, found)

@@ -7,6 +7,7 @@ it names, or later, while a slot is on its way or a server is replaced.
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ class _Unit(NamedTuple):
     commands: list[Command]
 
 
-class RoutedStorage(Storage):
+class RoutedStorage(Storage, ABC):
     """As :class:`Storage`; each slot has a server, which :meth:`look` finds out."""
 
     def __init__(
@@ -81,9 +82,9 @@ class RoutedStorage(Storage):
         self._looking = asyncio.Lock()
         self._looked = float("-inf")
 
+    @abstractmethod
     async def look(self) -> Mapping[int, Address]:
         """Ask which server has which slot. Raises StoreUnavailableError where none says so."""
-        raise NotImplementedError
 
     def nodes(self) -> Sequence[Storage]:
         """The servers that have slots, each alone."""

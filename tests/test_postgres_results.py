@@ -1,13 +1,12 @@
 """Tool results in Postgres: what a slice reads, what a replacement leaves, who gives results up."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from stores_core import Backend, ToolResult, open_backend
+from tests.postgres_notes import value
 from tests.postgres_plans import MODES, explained, nodes, recorded
-from tests.postgres_server import asyncpg
 
 LONG = "0123456789abcdé\n" * 1_600_000
 """25.6 million characters."""
@@ -15,14 +14,6 @@ LONG = "0123456789abcdé\n" * 1_600_000
 
 def of_text(text: str) -> ToolResult:
     return ToolResult(content=[{"type": "text", "text": text}])
-
-
-async def value(url: str, query: str) -> Any:
-    connection = await asyncpg.connect(url)
-    try:
-        return await connection.fetchval(query)
-    finally:
-        await connection.close()
 
 
 async def refs(backend: Backend) -> list[str]:

@@ -63,14 +63,6 @@ class Log:
         yield from enumerate(self._whole)
         yield from sorted(item for item in self._known.items() if item[0] >= len(self._whole))
 
-    def parts_with(self, start: int, entries: Iterable[str]) -> str:
-        """Where these entries differ from the log's, in words; empty where they do not."""
-        for position, entry in enumerate(entries, start):
-            known = self.at(position)
-            if known is not None and known != entry:
-                return f"{self.name} {position} is {entry} there and {known} here"
-        return ""
-
 
 def batch_of(entry: str) -> tuple[str, int]:
     """The batch that an entry is of, and its index there. Raises HistoryFaultError."""

@@ -170,5 +170,5 @@ async def test_an_expected_length_that_is_no_count_is_refused(lab: Lab, wrong: o
         (runs.delete_run, {"expected_events": wrong}),
     ):
         with pytest.raises(InvalidRequestError, match="expected_"):
-            await call(**unchecked, **fields)  # type: ignore[call-arg]
+            await call(**unchecked, **fields)  # type: ignore[call-arg]  # what is refused fits no type
     await assert_holds(lab.reader, run_id, turn(1))

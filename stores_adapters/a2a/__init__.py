@@ -8,7 +8,7 @@ from stores_core.extras import need
 
 need("a2a.server.cluster.task_store", extra="a2a", field="stores_adapters.a2a")
 
-from stores_adapters.a2a.stores import (  # noqa: E402
+from stores_adapters.a2a.stores import (  # noqa: E402 - after need
     BackendTaskStore,
     BackendVersionedTaskStore,
 )

@@ -1,6 +1,6 @@
 """The operator's seam in memory."""
 
-from collections import Counter
+from functools import partial
 
 from stores_core.admin import (
     CheckRequest,
@@ -15,7 +15,6 @@ from stores_core.admin import (
     MigrateResponse,
     PlanMigrationRequest,
     PlanMigrationResponse,
-    Problem,
     ReembedRequest,
     ReembedResponse,
     SweepRequest,
@@ -25,8 +24,8 @@ from stores_core.admin import (
 )
 from stores_core.capabilities import Durability
 from stores_core.codec import decode_event, decode_message
-from stores_core.embedding import NoteEmbedder
-from stores_core.errors import InvalidRequestError, StoreError
+from stores_core.embedding import NoteEmbedder, to_reembed_with
+from stores_core.findings import Findings
 from stores_core.in_memory.reembedding import reembed
 from stores_core.in_memory.runs import InMemoryRunStore, header
 from stores_core.in_memory.storage import Storage, Tenant
@@ -77,8 +76,8 @@ class InMemoryAdmin:
         return SweepResponse(freed=freed, more=more)
 
     async def verify(self, request: VerifyRequest) -> VerifyResponse:
-        checked: Counter[str] = Counter()
-        problems: list[Problem] = []
+        findings = Findings()
+        checked = findings.checked
         with self._tenant.lock:
             runs = list(self._tenant.runs.values())
             results = list(self._tenant.results.items())
@@ -90,28 +89,15 @@ class InMemoryAdmin:
                     texts = view.read(0, view.count)
                 checked["entries"] += len(texts)
                 for position, text in enumerate(texts):
-                    try:
-                        decode(text)
-                    except StoreError as error:
-                        problems.append(
-                            Problem(store="runs", id=run.id, position=position, what=str(error))
-                        )
+                    findings.check("runs", run.id, partial(decode, text), position)
         for ref, stored in results:
             checked["tool_results"] += 1
-            try:
-                join(stored.text, stored.rest, ref=ref)
-            except StoreError as error:
-                problems.append(Problem(store="tool_results", id=ref, what=str(error)))
-        return VerifyResponse(checked=checked, problems=problems)
+            findings.check("tool_results", ref, partial(join, stored.text, stored.rest, ref=ref))
+        return VerifyResponse(checked=checked, problems=findings.problems)
 
     async def reembed(self, request: ReembedRequest) -> ReembedResponse:
-        if self._embedder is None:
-            raise InvalidRequestError(
-                field="embedder",
-                found="a backend opened without one",
-                allowed="the one to embed with",
-            )
-        embedded, done = await reembed(self._tenant, self._embedder, request.limit)
+        embedder = to_reembed_with(self._embedder)
+        embedded, done = await reembed(self._tenant, embedder, request.limit)
         return ReembedResponse(embedded=embedded, done=done)
 
     async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:

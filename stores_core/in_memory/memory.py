@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder
-from stores_core.errors import EmbeddingMismatchError
+from stores_core.embedding import (
+    NoteEmbedder,
+    Vector,
+    check_embedder,
+    check_lacking,
+)
 from stores_core.in_memory.reembedding import embed_into, without_vector
 from stores_core.in_memory.storage import Tenant
 from stores_core.limits import page_length
@@ -163,11 +167,7 @@ class InMemoryMemoryStore:
                 if not missing:
                     best = self._ranked(request, info, query)
                     break
-            if len(missing) > EMBED_ON_QUERY:
-                raise EmbeddingMismatchError(
-                    f"{len(missing)} notes of this namespace have no vector of {info.name!r} "
-                    f"({info.dimensions} dimensions); run backend.admin.reembed until it is done"
-                )
+            check_lacking(missing, info)
             await embed_into(self._tenant, embedder, missing)
         items = [ScoredMemory(item=note.stored(), score=score) for note, score in best]
         return ListMemoriesResponse(items=items)

@@ -20,8 +20,7 @@ from stores_core.admin import (
     VerifyRequest,
     VerifyResponse,
 )
-from stores_core.embedding import NoteEmbedder
-from stores_core.errors import InvalidRequestError
+from stores_core.embedding import NoteEmbedder, to_reembed_with
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
 from stores_core.revisions import State
@@ -108,13 +107,8 @@ class PostgresAdmin:
         return VerifyResponse(checked=checked, problems=problems)
 
     async def reembed(self, request: ReembedRequest) -> ReembedResponse:
-        if self._embedder is None:
-            raise InvalidRequestError(
-                field="embedder",
-                found="a backend opened without one",
-                allowed="the one to embed with",
-            )
-        embedded, done = await reembed(self._tenant, self._embedder, request.limit)
+        embedder = to_reembed_with(self._embedder)
+        embedded, done = await reembed(self._tenant, embedder, request.limit)
         return ReembedResponse(embedded=embedded, done=done)
 
     async def list_tenants(self, request: ListTenantsRequest) -> ListTenantsResponse:

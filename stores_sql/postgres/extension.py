@@ -13,29 +13,29 @@ from sqlalchemy import (
     cast,
     column,
     func,
-    literal_column,
     select,
     table,
 )
 from sqlalchemy.dialects.postgresql import dialect
 from sqlalchemy.types import UserDefinedType
 
-from stores_sql.parameters import fixed
+from stores_sql.parameters import fixed, given
 from stores_sql.postgres.statements import Connection, Statement
 
 VECTOR_DIMENSIONS, HALF_DIMENSIONS = 2_000, 4_000
 """So many can be indexed as ``vector``, and as ``halfvec``."""
 
-_quoted: Any = dialect().identifier_preparer.quote  # pyright: ignore[reportUnknownMemberType]
+quoted: Any = dialect().identifier_preparer.quote  # pyright: ignore[reportUnknownMemberType]
+"""A name of a schema as it stands in a statement."""
 
 _extensions = table(
-    "pg_extension", column("extname"), column("extversion", Text), column("extnamespace"),
+    "pg_extension", column("extname", Text), column("extversion", Text), column("extnamespace"),
     schema="pg_catalog",
 )  # fmt: skip
 _schemas = table("pg_namespace", column("oid"), column("nspname", Text), schema="pg_catalog")
-_EXTENSION = Statement(
+_FOUND = Statement(
     select(cast(_schemas.c.nspname, Text), _extensions.c.extversion)
-    .where(_extensions.c.extname == literal_column("'vector'"))
+    .where(_extensions.c.extname == given("extension", Text))
     .where(_schemas.c.oid == _extensions.c.extnamespace)
 )
 
@@ -61,13 +61,19 @@ class Extension(NamedTuple):
         return self.version >= (0, 5) and dimensions <= most
 
 
+async def schema_and_version(connection: Connection, extension: str) -> tuple[str, str] | None:
+    """Where an extension lives, and which it is, if this database has it."""
+    row = await _FOUND.one(connection, extension=extension)
+    return None if row is None else (row[0], row[1])
+
+
 async def find_extension(connection: Connection) -> Extension | None:
-    """The extension, if this database has it."""
-    row = await _EXTENSION.one(connection)
-    if row is None:
+    """The extension pgvector, if this database has it."""
+    found = await schema_and_version(connection, "vector")
+    if found is None:
         return None
-    numbers = tuple(int(part) for part in row[1].split(".") if part.isdigit())
-    return Extension(row[0], numbers)
+    numbers = tuple(int(part) for part in found[1].split(".") if part.isdigit())
+    return Extension(found[0], numbers)
 
 
 class _Typed(UserDefinedType[Any]):
@@ -79,7 +85,7 @@ class _Typed(UserDefinedType[Any]):
         self.schema, self.name, self.dimensions = schema, name, dimensions
 
     def get_col_spec(self, **_: Any) -> str:
-        return f"{_quoted(self.schema)}.{self.name}({int(self.dimensions)})"
+        return f"{quoted(self.schema)}.{self.name}({int(self.dimensions)})"
 
 
 class Forms:
@@ -92,7 +98,7 @@ class Forms:
         self._functions = getattr(func, extension.schema)
 
     def _operator(self, name: str, one: Any, other: Any) -> ColumnElement[float]:
-        schema = _quoted(self.extension.schema)
+        schema = quoted(self.extension.schema)
         return one.op(f"OPERATOR({schema}.{name})", return_type=Float())(other)
 
     def typed(self, array: Any) -> Any:
@@ -112,7 +118,7 @@ class Forms:
     def operators(self) -> str:
         """The operator class of the index."""
         kind = "vector" if self.dimensions <= VECTOR_DIMENSIONS else "halfvec"
-        return f"{_quoted(self.extension.schema)}.{kind}_cosine_ops"
+        return f"{quoted(self.extension.schema)}.{kind}_cosine_ops"
 
     def proposing(self, array: Any, asked: Any) -> ColumnElement[float]:
         """The distance by which the index is ordered."""

@@ -2,7 +2,12 @@
 
 from collections.abc import Sequence
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder
+from stores_core.embedding import (
+    NoteEmbedder,
+    Vector,
+    check_embedder,
+    check_lacking,
+)
 from stores_core.errors import EmbeddingMismatchError
 from stores_core.limits import PAGE_BYTES
 from stores_core.memory import (
@@ -205,13 +210,7 @@ class PostgresMemoryStore:
                 raise
             if not answer.lacking:
                 return ListMemoriesResponse(items=tuple(answer.best))
-            if len(answer.lacking) > EMBED_ON_QUERY:
-                info = embedder.info
-                raise EmbeddingMismatchError(
-                    f"over {EMBED_ON_QUERY} notes of this namespace have no vector of "
-                    f"{info.name!r} ({info.dimensions} dimensions); run backend.admin.reembed "
-                    "until it is done"
-                )
+            check_lacking(answer.lacking, embedder.info)
             await embed_into(self._tenant, embedder, answer.lacking)
 
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:

@@ -7,32 +7,22 @@ beyond ASCII as four characters that tell little, so it helps queries with ASCII
 """
 
 import re
-from typing import Any
 
-from sqlalchemy import ColumnElement, Text, cast, column, func, literal_column, select, table
-from sqlalchemy.dialects.postgresql import dialect
+from sqlalchemy import ColumnElement, Text, func, literal_column, select
 
 from stores_sql.parameters import fixed, given
+from stores_sql.postgres.extension import quoted, schema_and_version
 from stores_sql.postgres.indexes import build, is_usable, may_index
 from stores_sql.postgres.statements import Connection, Statement
 from stores_sql.postgres.storage import Storage
 from stores_sql.postgres.tables import namespaces, notes
 from stores_sql.postgres.vector_indexes import LARGE
 
-INDEX = "notes_trigrams"
+EXTENSION, INDEX = "pg_trgm", "notes_trigrams"
 
 _WORD = re.compile(rb"[0-9a-z]{3}")
 _SPECIAL = re.compile(r"[\\%_]")
 
-_quoted: Any = dialect().identifier_preparer.quote  # pyright: ignore[reportUnknownMemberType]
-
-_extensions = table("pg_extension", column("extname"), column("extnamespace"), schema="pg_catalog")
-_schemas = table("pg_namespace", column("oid"), column("nspname", Text), schema="pg_catalog")
-_EXTENSION = Statement(
-    select(cast(_schemas.c.nspname, Text))
-    .where(_extensions.c.extname == literal_column("'pg_trgm'"))
-    .where(_schemas.c.oid == _extensions.c.extnamespace)
-)
 _IS_LARGE = Statement(
     select(namespaces.c.number).where(namespaces.c.note_count >= given("least")).limit(fixed(1))
 )
@@ -68,11 +58,11 @@ async def make_trigrams(storage: Storage) -> None:
     """Make the index where there is the extension and a large namespace, and the role may."""
 
     async def work(connection: Connection) -> None:
-        schema: str | None = await _EXTENSION.value(connection)
-        if schema is None or await _IS_LARGE.value(connection, least=LARGE) is None:
+        found = await schema_and_version(connection, EXTENSION)
+        if found is None or await _IS_LARGE.value(connection, least=LARGE) is None:
             return
         if await may_index(connection, "notes"):
-            form = f"USING gin (encode(folded, 'escape') {_quoted(schema)}.gin_trgm_ops)"
+            form = f"USING gin (encode(folded, 'escape') {quoted(found[0])}.gin_trgm_ops)"
             await build(connection, INDEX, "notes", form)
 
     await storage.examine(work)
@@ -83,7 +73,7 @@ async def without_trigrams(storage: Storage) -> str:
 
     async def work(connection: Connection) -> bool:
         large = await _IS_LARGE.value(connection, least=LARGE) is not None
-        there = await _EXTENSION.value(connection) is not None
+        there = await schema_and_version(connection, EXTENSION) is not None
         return large and there and not await has_trigrams(connection)
 
     if not await storage.examine(work):

@@ -5,7 +5,13 @@ from itertools import islice
 
 from sqlalchemy import select
 
-from stores_core.embedding import EMBED_ON_QUERY, NoteEmbedder, Vector, check_embedder
+from stores_core.embedding import (
+    EMBED_ON_QUERY,
+    NoteEmbedder,
+    Vector,
+    check_embedder,
+    check_lacking,
+)
 from stores_core.errors import EmbeddingMismatchError
 from stores_core.limits import PAGE_BYTES
 from stores_core.memory import (
@@ -213,13 +219,7 @@ class SqliteMemoryStore:
             )
             if isinstance(answer, ListMemoriesResponse):
                 return answer
-            if len(answer) > EMBED_ON_QUERY:
-                info = embedder.info
-                raise EmbeddingMismatchError(
-                    f"over {EMBED_ON_QUERY} notes of this namespace have no vector of "
-                    f"{info.name!r} ({info.dimensions} dimensions); run backend.admin.reembed "
-                    "until it is done"
-                )
+            check_lacking(answer, embedder.info)
             await embed_into(self._tenant, embedder, answer)
 
     def _ranked(
