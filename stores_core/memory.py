@@ -95,12 +95,16 @@ class ListMemoriesResponse(Response):
 
 
 class DeleteMemoryRequest(WriteRequest):
+    """``expected_version`` is the version that the note must have."""
+
     key: Id
     namespace: IdOrEmpty = ""
+    expected_version: Count | None = None
 
 
 class DeleteMemoryResponse(Response):
     deleted: bool
+    conflict: bool = False
 
 
 class ClearNamespaceRequest(WriteRequest):
@@ -186,6 +190,9 @@ class MemoryStore(Protocol):
         MEM-6 Deleting an unknown key answers deleted=False. A put after a delete makes a new note,
             with a version above any that its key had. A deleted note is gone from every kind of
             recall at once.
+        MEM-14 With expected_version a note of another version is left alone: the answer is
+            deleted=False and conflict=True. So nothing that was put since the caller looked is
+            deleted with it. An unknown key is no conflict.
         """
         ...
 

@@ -225,20 +225,24 @@ class FileMemoryStore:
             await embed_into(self._tenant, embedder, lacking)
 
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
-        def work(place: Place) -> bool:
+        def work(place: Place) -> DeleteMemoryResponse:
             with self._tenant.namespaces.entered(place, request.namespace, alone=True) as notes:
                 note = notes.notes.notes.get(request.key) if notes else None
                 if notes is None or note is None:
                     namespaces.settle(place, notes)
-                    return False
+                    return DeleteMemoryResponse(deleted=False)
+                if request.expected_version not in (None, note.item.version):
+                    namespaces.settle(place, notes)
+                    return DeleteMemoryResponse(deleted=False, conflict=True)
                 if len(notes.notes.notes) == 1:
                     namespaces.empty(place, self._tenant, notes)
                 else:
                     notes.make_ready()
                     notes.write([gone_line(note)], request.at)
-                return True
+                return DeleteMemoryResponse(deleted=True)
 
-        return DeleteMemoryResponse(deleted=await self._tenant.read(work, otherwise=False))
+        absent = DeleteMemoryResponse(deleted=False)
+        return await self._tenant.read(work, otherwise=absent)
 
     async def clear_namespace(self, request: ClearNamespaceRequest) -> ClearNamespaceResponse:
         def work(place: Place) -> int:

@@ -147,8 +147,10 @@ class RedisMemoryStore:
         return ListMemoriesResponse(items=_scored(page, 0.0), next_cursor=position)
 
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
-        count = await self._writer.remove(request.namespace, [request.key])
-        return DeleteMemoryResponse(deleted=count == 1)
+        removed = await self._writer.remove(
+            request.namespace, request.key, request.expected_version
+        )
+        return DeleteMemoryResponse(deleted=bool(removed), conflict=removed is None)
 
     async def clear_namespace(self, request: ClearNamespaceRequest) -> ClearNamespaceResponse:
         return ClearNamespaceResponse(deleted=await self._writer.clear(request.namespace))

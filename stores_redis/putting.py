@@ -165,10 +165,11 @@ class NoteWriter:
                 commands.append(("HSET", bucket.vectors(namespace, mine), id, outgoing.vector))
         await self.tenant.stage_many(commands)
 
-    async def remove(self, namespace: str, keys: Sequence[str]) -> int:
-        """Take up to 1,000 notes away; how many there were."""
-        reply = await self._write(_REMOVE, namespace, lambda _: _given(keys))
-        return int(reply[1])
+    async def remove(self, namespace: str, key: str, expected_version: int | None) -> bool | None:
+        """Take a note away; whether it was there, or None where it has another version."""
+        expected = "" if expected_version is None else expected_version
+        reply = await self._write(_REMOVE, namespace, lambda _: _given((key, expected)))
+        return None if reply[0] == b"conflict" else reply[1] == b"1"
 
     async def clear(self, namespace: str) -> int:
         """Take all notes of a namespace away; how many there were."""

@@ -10,7 +10,7 @@ from conformance_tests.compare import assert_same
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
 from conformance_tests.suite.notes import fill, is_missing, listed, note, walk, write
-from stores_core import InvalidRequestError, MemoryItem, PutMemoryResponse
+from stores_core import DeleteMemoryResponse, InvalidRequestError, MemoryItem, PutMemoryResponse
 
 LONG_AGO = datetime(1999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 FAR_AHEAD = datetime(2999, 1, 1, tzinfo=UTC)
@@ -271,6 +271,35 @@ async def test_an_expected_version_of_a_missing_note_is_a_conflict_at_0(lab: Lab
     assert await is_missing(lab.reader, space, "k")
 
 
+@proves("MEM-14", needs=MEMORY, look_at="the version that a delete expects")
+async def test_a_delete_leaves_a_note_of_another_version_alone(lab: Lab) -> None:
+    space = lab.new_id("notes")
+    version = (await write(lab.backend, space, "k", "new")).version
+    before = await note(lab.reader, space, "k")
+    for wrong in (0, version + 1, version + 1_000):
+        answer = await _delete_if(lab, space, wrong)
+        assert (answer.deleted, answer.conflict) == (False, True)
+    assert_same(await note(lab.reader, space, "k"), before, "the note after conflicts")
+    answer = await _delete_if(lab, space, version)
+    assert (answer.deleted, answer.conflict) == (True, False)
+    assert await is_missing(lab.reader, space, "k")
+    answer = await _delete_if(lab, space, version)
+    assert (answer.deleted, answer.conflict) == (False, False), "an unknown key is no conflict"
+
+
+@proves("MEM-14", needs=MEMORY, look_at="whether check and removal of a delete are one step")
+async def test_a_put_that_races_a_delete_of_the_version_before_it_stays(lab: Lab) -> None:
+    space = lab.new_id("notes")
+    for turn in range(20):
+        version = (await write(lab.backend, space, "k", f"{turn} old")).version
+        deleted, put = await asyncio.gather(
+            _delete_if(lab, space, version), write(lab.reader, space, "k", f"{turn} new")
+        )
+        assert deleted.conflict != deleted.deleted
+        assert put.version > version
+        assert (await note(lab.reader, space, "k")).value == f"{turn} new"
+
+
 @proves("MEM-9", needs=MEMORY, look_at="whether check and write of a put are one step")
 async def test_of_racing_puts_with_one_expected_version_one_wins(lab: Lab) -> None:
     space = lab.new_id("notes")
@@ -292,6 +321,12 @@ async def test_of_racing_puts_with_one_expected_version_one_wins(lab: Lab) -> No
         version = puts[winners[0]].version
         assert {put.version for put in puts} == {version}
         assert (await note(lab.reader, space, "k")).value == f"{turn} {winners[0]}"
+
+
+async def _delete_if(lab: Lab, space: str, expected: int) -> DeleteMemoryResponse:
+    return await lab.backend.memory.delete_memory(
+        key="k", namespace=space, expected_version=expected
+    )
 
 
 async def _put_if(lab: Lab, space: str, value: str, expected: int) -> PutMemoryResponse:

@@ -189,6 +189,10 @@ class InMemoryMemoryStore:
 
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
         with self._tenant.lock:
+            held = self._tenant.namespaces.get(request.namespace)
+            note = held.notes.get(request.key) if held else None
+            if note and request.expected_version not in (None, note.item.version):
+                return DeleteMemoryResponse(deleted=False, conflict=True)
             deleted = remove(self._tenant, request.namespace, request.key)
         return DeleteMemoryResponse(deleted=deleted)
 

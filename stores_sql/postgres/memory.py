@@ -216,16 +216,19 @@ class PostgresMemoryStore:
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
         name = request.namespace
 
-        async def work(connection: Connection, tenant: int) -> bool:
+        async def work(connection: Connection, tenant: int) -> DeleteMemoryResponse:
             namespace = await hold_namespace(connection, tenant, name)
             if namespace is None:
-                return False
-            found = await standing(connection, namespace, [request.key])
-            if found:
-                await remove(connection, namespace, name, list(found.values()))
-            return bool(found)
+                return DeleteMemoryResponse(deleted=False)
+            note = (await standing(connection, namespace, [request.key])).get(request.key)
+            if note is None:
+                return DeleteMemoryResponse(deleted=False)
+            if request.expected_version not in (None, note.version):
+                return DeleteMemoryResponse(deleted=False, conflict=True)
+            await remove(connection, namespace, name, [note])
+            return DeleteMemoryResponse(deleted=True)
 
-        return DeleteMemoryResponse(deleted=await self._tenant.write(work))
+        return await self._tenant.write(work)
 
     async def clear_namespace(self, request: ClearNamespaceRequest) -> ClearNamespaceResponse:
         async def work(connection: Connection, tenant: int) -> int:

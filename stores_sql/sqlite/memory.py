@@ -257,16 +257,18 @@ class SqliteMemoryStore:
         return ListMemoriesResponse(items=items)
 
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
-        def work(connection: Connection, tenant: int) -> bool:
+        def work(connection: Connection, tenant: int) -> DeleteMemoryResponse:
             namespace = find_namespace(connection, tenant, request.namespace)
             note = find(connection, namespace, request.key)
             if namespace is None or note is None:
-                return False
+                return DeleteMemoryResponse(deleted=False)
+            if request.expected_version not in (None, note.version):
+                return DeleteMemoryResponse(deleted=False, conflict=True)
             remove(connection, namespace, note)
             namespace.save(connection)
-            return True
+            return DeleteMemoryResponse(deleted=True)
 
-        return DeleteMemoryResponse(deleted=await self._tenant.write(work))
+        return await self._tenant.write(work)
 
     async def clear_namespace(self, request: ClearNamespaceRequest) -> ClearNamespaceResponse:
         def work(connection: Connection, tenant: int) -> int:

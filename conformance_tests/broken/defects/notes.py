@@ -199,6 +199,29 @@ class ConflictTellsWhatWasExpected(BrokenMemory):
         return answer
 
 
+@defect("MEM-14", caught_by="test_memory.py::test_a_delete_leaves_a_note_of_another_version_alone")
+class DeleteIgnoresTheVersion(BrokenMemory):
+    """A delete removes a note of any version."""
+
+    async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
+        return await self.good.delete_memory(changed(request, expected_version=None))
+
+
+@defect(
+    "MEM-14",
+    caught_by="test_memory.py::test_a_put_that_races_a_delete_of_the_version_before_it_stays",
+)
+class VersionIsCheckedBeforeTheDelete(BrokenMemory):
+    """The expected version is compared in one step and the note removed in another."""
+
+    async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
+        known = await note_at(self.good, request.namespace, request.key)
+        if known and request.expected_version not in (None, known.version):
+            return DeleteMemoryResponse(deleted=False, conflict=True)
+        await asyncio.sleep(0)
+        return await self.good.delete_memory(changed(request, expected_version=None))
+
+
 @defect(
     "MEM-9",
     "MEM-6",
