@@ -1,6 +1,6 @@
-"""Threads and checkpoints that the tests of the LangGraph checkpointer share."""
+"""Threads, checkpoints and items that the tests of the LangGraph adapter share."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     empty_checkpoint,
 )
+from langgraph.store.base import SearchItem
 
 from stores_adapters.langgraph import BackendCheckpointSaver
 from stores_core import Backend, open_backend
@@ -60,3 +61,7 @@ async def got(saver: BackendCheckpointSaver, config: RunnableConfig) -> Checkpoi
     item = await saver.aget_tuple(config)
     assert item is not None
     return item
+
+
+def keys(items: Sequence[SearchItem]) -> list[str]:
+    return [item.key for item in items]

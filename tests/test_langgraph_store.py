@@ -24,8 +24,18 @@ from langgraph.store.base import (
 )
 
 from stores_adapters.langgraph import BackendStore
-from stores_adapters.langgraph.namespaces import flat, labels_of
-from stores_core import Backend, InvalidRequestError, MemoryItem, WordEmbedder, open_backend
+from stores_adapters.langgraph.items import KEPT
+from stores_adapters.langgraph.namespaces import beside, flat, labels_of
+from stores_core import (
+    Backend,
+    InvalidRequestError,
+    MemoryItem,
+    StoreError,
+    WordEmbedder,
+    open_backend,
+)
+from tests.langgraph_threads import keys
+from tests.meanwhile import Meanwhile
 
 pytest_plugins = ["tests.storages"]
 
@@ -41,10 +51,6 @@ async def opened(
 async def put_all(store: BackendStore, *namespaces: tuple[str, ...]) -> None:
     for namespace in namespaces:
         await store.aput(namespace, "key", {"in": list(namespace)})
-
-
-def keys(items: Sequence[SearchItem]) -> list[str]:
-    return [item.key for item in items]
 
 
 async def test_an_item_comes_back_equal_and_keeps_when_it_was_created(url: str) -> None:
@@ -186,10 +192,12 @@ async def test_an_unknown_operator_or_a_wrong_limit_is_refused(url: str) -> None
                 await store.asearch((), limit=wrong)
             with pytest.raises(InvalidRequestError, match="offset"):
                 await store.asearch((), offset=wrong)
-        with pytest.raises(NotImplementedError):
-            await store.aput(("a",), "key", {}, ttl=1)
-        with pytest.raises(InvalidRequestError, match="ttl"):
-            await store.abatch([PutOp(("a",), "key", {}, ttl=1)])
+        for wrong in (0, -1, float("nan"), float("inf"), cast("float", True), cast("float", "1")):
+            with pytest.raises(InvalidRequestError, match="ttl"):
+                await store.aput(("a",), "other", {}, ttl=wrong)
+        with pytest.raises(InvalidRequestError, match="value"):
+            await store.aput(("a",), "other", {KEPT: 1})
+        assert len(await store.asearch(())) == 1
         assert await store.asearch((), limit=0) == []
 
 
@@ -248,6 +256,58 @@ async def test_with_an_embedder_a_query_ranks_over_all_namespaces(url: str) -> N
         assert keys(left) == ["drink"]
         await store.adelete(("u", "3"), "drink")
         assert "drink" not in keys(await store.asearch(("u",), query="drinks", limit=100))
+
+
+async def test_each_field_of_an_item_is_compared_by_itself_and_the_best_one_counts(
+    url: str,
+) -> None:
+    async with opened(url, embedding=True, fields=["title", "body", "tags[*]"]) as (
+        backend,
+        store,
+    ):
+        long = " ".join(f"word{number}" for number in range(60))
+        items: dict[str, dict[str, Any]] = {
+            "by-body": {"title": long, "body": "green tea"},
+            "by-tag": {"title": long, "body": long, "tags": ["nothing", "green tea from Japan"]},
+            "by-title": {"title": "tea", "body": long},
+            "neither": {"title": long, "body": long},
+        }
+        for key, value in items.items():
+            await store.aput(("a",), key, value)
+        found = await store.asearch(("a",), query="green tea")
+        assert keys(found)[:3] == ["by-body", "by-tag", "by-title"]
+        assert [item.value for item in found] == [items[item.key] for item in found]
+        for limit in (1, 2, 3):
+            assert await store.asearch(("a",), query="green tea", limit=limit) == found[:limit]
+        assert keys(await store.asearch((), query="green tea", filter={"title": "tea"})) == [
+            "by-title"
+        ]
+        # What is put anew, or deleted, is found by its old texts no more, and they leave.
+        await store.aput(("a",), "by-body", {"title": "train"})
+        await store.adelete(("a",), "by-tag")
+        assert keys(await store.asearch(("a",), query="green tea", limit=1)) == ["by-title"]
+        left = await backend.memory.list_memories(namespace=beside(flat(("a",))))
+        assert {scored.item.key for scored in left.items} == {"by-title/1", "neither/1"}
+        assert await store.alist_namespaces() == [("a",)]
+
+
+async def test_a_text_that_a_cut_off_put_left_is_not_found(url: str) -> None:
+    before_the_items = Meanwhile("put_memories")
+    async with open_backend(url, interceptors=[before_the_items]) as backend:
+        store = BackendStore(backend, fields=["title", "body"])
+        await store.aput(("a",), "key", {"title": "old", "body": "old body"})
+
+        async def go_on() -> None:
+            before_the_items.act = cut_off
+
+        async def cut_off() -> None:
+            raise ConnectionError
+
+        before_the_items.act = go_on
+        with pytest.raises(StoreError):
+            await store.aput(("a",), "key", {"title": "new", "body": "new body"})
+        assert await store.asearch(("a",), query="new") == []
+        assert keys(await store.asearch(("a",), query="old")) == ["key"]
 
 
 async def test_namespaces_are_listed_by_prefix_suffix_wildcard_and_depth(url: str) -> None:

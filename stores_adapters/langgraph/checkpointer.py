@@ -48,6 +48,7 @@ from stores_adapters.langgraph.records import (
 )
 from stores_adapters.langgraph.steps import record_of
 from stores_adapters.langgraph.synchronous import WaitingCheckpointSaver
+from stores_adapters.listing import runs_with
 from stores_core.backend import Backend
 from stores_core.errors import InvalidRequestError
 from stores_core.runs import RunInfo
@@ -288,14 +289,7 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
 
     async def _runs_of(self, thread_id: str | None) -> list[RunInfo]:
         labels = {KIND: CHECKPOINTS} if thread_id is None else {THREAD: str(thread_id)}
-        runs: list[RunInfo] = []
-        cursor = ""
-        while True:
-            page = await self._backend.runs.list_runs(labels=labels, cursor=cursor, limit=1_000)
-            runs += page.runs
-            cursor = page.next_cursor
-            if not cursor:
-                return runs
+        return [info async for info in runs_with(self._backend, labels)]
 
 
 async def _first(

@@ -4,24 +4,28 @@ from collections.abc import Sequence
 
 from langgraph.store.base import MatchCondition
 
+from stores_adapters.paths import joined, names_of
+
 ROOT = "langgraph/"
 """What all names begin with, so that notes of others in the same memory stay theirs."""
 
+TEXTS = "langgraph-texts/"
+"""The same for the namespaces of the notes that hold the further texts of items."""
+
 
 def flat(labels: Sequence[str]) -> str:
-    """The name of a namespace: the root, then each label, escaped, and a slash after it.
+    """The name of a namespace; prefixes of names are names of prefixes."""
+    return joined(ROOT, labels)
 
-    No two tuples share a name. The name of a tuple is a prefix of another's exactly where its
-    labels are the first labels of the other, so a prefix never ends inside a label.
-    """
-    escaped = (label.replace("~", "~0").replace("/", "~1") + "/" for label in labels)
-    return ROOT + "".join(escaped)
+
+def beside(name: str) -> str:
+    """The namespace of the further texts of the items in the namespace ``name``."""
+    return TEXTS + name.removeprefix(ROOT)
 
 
 def labels_of(name: str) -> tuple[str, ...]:
     """The inverse of :func:`flat`."""
-    parts = name.removeprefix(ROOT).split("/")[:-1]
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in parts)
+    return names_of(ROOT, name)
 
 
 def fixed_prefix(conditions: Sequence[MatchCondition]) -> str:

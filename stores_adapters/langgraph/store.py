@@ -4,50 +4,75 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 from langgraph.store.base import (
     BaseStore,
     GetOp,
-    Item,
     ListNamespacesOp,
     Op,
     PutOp,
     Result,
-    SearchItem,
     SearchOp,
-    get_text_at_path,
+    TTLConfig,
     validate_op_namespace,
 )
-from pydantic import ValidationError
 
 from stores_adapters.langgraph.filters import matches, where_of
-from stores_adapters.langgraph.namespaces import fixed_prefix, flat, labels_of, meets
+from stores_adapters.langgraph.items import (
+    Found,
+    Notes,
+    item_of,
+    kept_of,
+    notes_of,
+    refreshed_note,
+    search_item,
+    text_key,
+    value_of,
+)
+from stores_adapters.langgraph.namespaces import (
+    ROOT,
+    beside,
+    fixed_prefix,
+    flat,
+    labels_of,
+    meets,
+)
+from stores_adapters.langgraph.recalling import recalled
 from stores_adapters.langgraph.threads import HomeLoop
 from stores_core.backend import Backend
 from stores_core.errors import InvalidRequestError
-from stores_core.memory import MemoryItem, ScoredMemory, StoredMemory
-from stores_core.shape import refusal
-
-PAGE = 1_000
+from stores_core.limits import PAGE_ENTRIES
+from stores_core.memory import ScoredMemory, StoredMemory
 
 
 class BackendStore(BaseStore):
     """Keeps LangGraph's items in the working memory of a backend.
 
-    The text of a note, which recall searches, is what stands at ``fields`` in the item's value
-    (paths as LangGraph writes them; ``$`` is all of it as JSON), a line each, or at the paths of
-    the put. A search with a query ranks by embedding where the backend was opened with an
-    embedder, and finds substrings where not. Items put with ``index=False`` have no text: they
-    come last in a ranking, without a score. A value must be plain JSON.
+    What a search with a query looks at are the texts at ``fields`` in the item's value (paths as
+    LangGraph writes them; ``$`` is all of it as JSON), or at the paths of the put, each by itself;
+    the best one counts. It ranks by embedding where the backend was opened with an embedder, and
+    finds substrings where not. Items put with ``index=False`` have no text: they come last in a
+    ranking, without a score. A value must be plain JSON.
 
-    Items do not expire: a time to live is refused. Make it in the event loop of the backend;
-    the synchronous methods work from other threads while that loop runs.
+    ``ttl`` is LangGraph's: ``default_ttl`` in minutes, and ``refresh_on_read``. An expired item is
+    gone from every read at once; `sweep_ttl` frees its storage, and the host calls it when it
+    likes. Make the store in the event loop of the backend; the synchronous methods work from other
+    threads while that loop runs.
     """
 
-    def __init__(self, backend: Backend, *, fields: Sequence[str] = ("$",)) -> None:
+    supports_ttl = True
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        fields: Sequence[str] = ("$",),
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        self.ttl_config = ttl
         self._memory = backend.memory
+        self._now = backend.opened.clock
         self._fields = tuple(fields)
         self._home = HomeLoop()
 
@@ -64,105 +89,154 @@ class BackendStore(BaseStore):
         for op in ops:
             validate_op_namespace(op)
             if isinstance(op, PutOp):
-                if op.ttl is not None:
-                    raise InvalidRequestError(
-                        field="ttl", found="a time to live", allowed="None: items do not expire"
-                    )
                 puts[op.namespace, op.key] = op
+        notes = {of: self._notes(op) for of, op in puts.items() if op.value is not None}
         results = list(await asyncio.gather(*(self._read(op) for op in ops)))
-        await self._write(puts.values())
+        for namespace, key in (of for of in puts if of not in notes):
+            await self._delete(flat(namespace), key)
+        await self._write(notes)
         return results
+
+    async def sweep_ttl(self) -> int:
+        """Delete what is expired, and say how many items that were. It reads every item.
+
+        An item that is put again meanwhile stays.
+        """
+        swept = 0
+        async for namespace in self._namespaces(ROOT):
+            async for scored in self._notes_in(namespace, {}):
+                note, now = scored.item, self._now()
+                if kept_of(note).is_expired(now):
+                    swept += await self._delete(namespace, note.key, note)
+        return swept
 
     async def _read(self, op: Op) -> Result:
         match op:
             case GetOp():
-                answer = await self._memory.get_memory(key=op.key, namespace=flat(op.namespace))
-                return _item(op.namespace, answer.item) if answer.item else None
+                namespace = flat(op.namespace)
+                note = (await self._memory.get_memory(key=op.key, namespace=namespace)).item
+                if note is None or kept_of(note).is_expired(self._now()):
+                    return None
+                if op.refresh_ttl:
+                    await self._refresh([(namespace, note)])
+                return item_of(op.namespace, note)
             case SearchOp():
-                return await self._search(op)
+                found = await self._search(op)
+                if op.refresh_ttl:
+                    await self._refresh((of.namespace, of.note) for of in found)
+                return [search_item(of) for of in found]
             case ListNamespacesOp():
                 return await self._list_namespaces(op)
             case PutOp():
                 return None
 
-    async def _write(self, puts: Iterable[PutOp]) -> None:
-        gone: list[PutOp] = []
-        items: defaultdict[str, list[MemoryItem]] = defaultdict(list)
-        for op in puts:
-            if op.value is None:
-                gone.append(op)
-            else:
-                items[flat(op.namespace)].append(self._note(op.key, op.value, op.index))
-        for op in gone:
-            await self._memory.delete_memory(key=op.key, namespace=flat(op.namespace))
-        for namespace, notes in items.items():
-            await self._memory.put_memories(items=notes, namespace=namespace)
+    def _notes(self, op: PutOp) -> Notes:
+        return notes_of(op, self._fields, self._now())
 
-    def _note(
-        self, key: str, value: Mapping[str, Any], index: Sequence[str] | Literal[False] | None
-    ) -> MemoryItem:
-        paths = self._fields if index is None else index or ()
-        texts: list[str] = []
-        # A value that is no JSON is refused with its path when it is put.
-        with suppress(TypeError):
-            texts = [text for path in paths for text in get_text_at_path(value, path)]
-        try:
-            return MemoryItem(key=key, value="\n".join(texts), metadata=dict(value))
-        except ValidationError as error:
-            raise refusal(error, MemoryItem) from None
+    async def _write(self, notes: Mapping[tuple[tuple[str, ...], str], Notes]) -> None:
+        """The further texts first: they count only once the item bears their mark."""
+        spaces: defaultdict[str, list[Notes]] = defaultdict(list)
+        for (namespace, _), of_item in notes.items():
+            spaces[flat(namespace)].append(of_item)
+        for namespace, of_items in spaces.items():
+            before = await asyncio.gather(
+                *(self._texts(namespace, of_item.item.key) for of_item in of_items)
+            )
+            texts = [text for of_item in of_items for text in of_item.texts]
+            if texts:
+                await self._memory.put_memories(items=texts, namespace=beside(namespace))
+            await self._memory.put_memories(
+                items=[of_item.item for of_item in of_items], namespace=namespace
+            )
+            for of_item, count in zip(of_items, before, strict=True):
+                await self._delete_texts(
+                    namespace, of_item.item.key, range(1 + len(of_item.texts), count)
+                )
 
-    async def _search(self, op: SearchOp) -> list[SearchItem]:
+    async def _texts(self, namespace: str, key: str) -> int:
+        """How many texts have a note of the item that is there now."""
+        note = (await self._memory.get_memory(key=key, namespace=namespace)).item
+        return kept_of(note).texts if note else 0
+
+    async def _delete(self, namespace: str, key: str, seen: StoredMemory | None = None) -> bool:
+        """Delete an item with its texts; where it was ``seen``, only if it is still that one."""
+        count = kept_of(seen).texts if seen else await self._texts(namespace, key)
+        answer = await self._memory.delete_memory(
+            key=key, namespace=namespace, expected_version=seen.version if seen else None
+        )
+        if answer.deleted:
+            await self._delete_texts(namespace, key, range(1, count))
+        return answer.deleted
+
+    async def _delete_texts(self, namespace: str, key: str, numbers: range) -> None:
+        for number in numbers:
+            await self._memory.delete_memory(key=text_key(key, number), namespace=beside(namespace))
+
+    async def _refresh(self, used: Iterable[tuple[str, StoredMemory]]) -> None:
+        for namespace, note in used:
+            now = self._now()
+            if kept_of(note).is_worth_a_refresh(now):
+                # One that was put or refreshed meanwhile lives on anyway.
+                await self._memory.put_memory(
+                    item=refreshed_note(note, now),
+                    namespace=namespace,
+                    expected_version=note.version,
+                )
+
+    async def _search(self, op: SearchOp) -> list[Found]:
         for field, number in (("limit", op.limit), ("offset", op.offset)):
             if type(number) is not int or number < 0:
                 raise InvalidRequestError(field=field, found=repr(number)[:40], allowed="0 or more")
         end = op.offset + op.limit
-        found: list[SearchItem] = []
+        found: list[Found] = []
         if not op.query:
-            async for item in self._listed(op):
-                found.append(item)
+            async for of in self._listed(op):
+                found.append(of)
                 if len(found) >= end:
                     break
             return found[op.offset : end]
         async for namespace in self._namespaces(flat(op.namespace_prefix)):
-            found += await self._recalled(op, namespace)
-        found.sort(key=lambda item: -math.inf if item.score is None else item.score, reverse=True)
+            found += await self._recalled(op, op.query, namespace)
+        found.sort(key=lambda of: -math.inf if of.score is None else of.score, reverse=True)
         return found[op.offset : end]
 
-    async def _listed(self, op: SearchOp) -> AsyncGenerator[SearchItem]:
+    async def _listed(self, op: SearchOp) -> AsyncGenerator[Found]:
         filter = op.filter or {}
         async for namespace in self._namespaces(flat(op.namespace_prefix)):
-            cursor = ""
-            while True:
-                page = await self._memory.list_memories(
-                    namespace=namespace,
-                    where=where_of(filter),
-                    cursor=cursor,
-                    limit=min(op.offset + op.limit, PAGE) or 1,
-                )
-                for scored in page.items:
-                    if matches(scored.item.metadata, filter):
-                        yield _found(namespace, scored, ranked=False)
-                cursor = page.next_cursor
-                if not cursor:
-                    break
+            page = min(op.offset + op.limit, PAGE_ENTRIES) or 1
+            async for scored in self._notes_in(namespace, where_of(filter), page):
+                if self._passes(scored.item, filter):
+                    yield Found(namespace, scored.item, None)
 
-    async def _recalled(self, op: SearchOp, namespace: str) -> list[SearchItem]:
+    async def _recalled(self, op: SearchOp, query: str, namespace: str) -> list[Found]:
         filter = op.filter or {}
         where = where_of(filter)
-        # What is left of the filter is applied afterwards, so then no cap may come before it.
-        limit = op.offset + op.limit if len(where) == len(filter) else 0
-        query = op.query or ""
-        answer = await self._memory.list_memories(
-            query=query, namespace=namespace, where=where, limit=limit
+        return await recalled(
+            self._memory,
+            namespace,
+            query,
+            where=where,
+            usable=lambda note: self._passes(note, filter),
+            # What is left of the filter is applied afterwards, so then no cap may come before it.
+            limit=op.offset + op.limit if len(where) == len(filter) else 0,
         )
-        if limit and not all(scored.item.value for scored in answer.items):
-            # Notes without a text are ranked by their key and may have taken the place of others.
-            answer = await self._memory.list_memories(query=query, namespace=namespace, where=where)
-        return [
-            _found(namespace, scored, ranked=True)
-            for scored in answer.items
-            if matches(scored.item.metadata, filter)
-        ]
+
+    def _passes(self, note: StoredMemory, filter: Mapping[str, Any]) -> bool:
+        return not kept_of(note).is_expired(self._now()) and matches(value_of(note), filter)
+
+    async def _notes_in(
+        self, namespace: str, where: Mapping[str, Any], limit: int = PAGE_ENTRIES
+    ) -> AsyncGenerator[ScoredMemory]:
+        cursor = ""
+        while True:
+            page = await self._memory.list_memories(
+                namespace=namespace, where=where, cursor=cursor, limit=limit
+            )
+            for scored in page.items:
+                yield scored
+            cursor = page.next_cursor
+            if not cursor:
+                return
 
     async def _list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
@@ -177,7 +251,9 @@ class BackendStore(BaseStore):
     async def _namespaces(self, prefix: str) -> AsyncGenerator[str]:
         cursor = ""
         while True:
-            page = await self._memory.list_namespaces(prefix=prefix, cursor=cursor, limit=PAGE)
+            page = await self._memory.list_namespaces(
+                prefix=prefix, cursor=cursor, limit=PAGE_ENTRIES
+            )
             for name in page.namespaces:
                 yield name
             cursor = page.next_cursor
@@ -188,25 +264,3 @@ class BackendStore(BaseStore):
 async def _split(names: AsyncGenerator[str]) -> AsyncGenerator[tuple[str, ...]]:
     async for name in names:
         yield labels_of(name)
-
-
-def _item(namespace: tuple[str, ...], note: StoredMemory) -> Item:
-    return Item(
-        value=dict(note.metadata),
-        key=note.key,
-        namespace=namespace,
-        created_at=note.created_at,
-        updated_at=note.updated_at,
-    )
-
-
-def _found(namespace: str, scored: ScoredMemory, *, ranked: bool) -> SearchItem:
-    note = scored.item
-    return SearchItem(
-        namespace=labels_of(namespace),
-        key=note.key,
-        value=dict(note.metadata),
-        created_at=note.created_at,
-        updated_at=note.updated_at,
-        score=scored.score if ranked and note.value else None,
-    )

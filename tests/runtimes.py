@@ -1,0 +1,137 @@
+"""Which runtimes the adapters were tested with: the README's table, made from test results.
+
+``python -m tests.runtimes`` runs the tests of every adapter, its runtime's own among them, writes
+what passed to docs/runtimes.json, and the table of the README from that. ``--check`` says whether
+table, results and pinned versions agree. The tests of a runtime are those in the files
+``tests/test_<its name below>_*.py``; the backend of a test stands in its parameters.
+"""
+
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.storages import BACKENDS
+
+README = ROOT / "README.md"
+RESULTS = ROOT / "docs" / "runtimes.json"
+TABLE = re.compile(r"(?<=<!-- runtimes -->\n).*?(?=<!-- /runtimes -->)", re.DOTALL)
+SHOWN = {"postgresql": "Postgres", "redis": "Redis", "sqlite": "SQLite", "file": "files"}
+
+
+class Runtime(NamedTuple):
+    """A runtime, the distribution it comes in, what of it we are, and its page."""
+
+    title: str
+    distribution: str
+    interfaces: str
+
+    def page(self) -> str:
+        return f"docs/runtimes/{self.distribution}.md"
+
+
+RUNTIMES = {
+    "langgraph": Runtime("LangGraph", "langgraph", "`BaseCheckpointSaver`, `BaseStore`"),
+    "openai_agents": Runtime("OpenAI Agents SDK", "openai-agents", "`Session`"),
+    "claude_agent": Runtime("Claude Agent SDK", "claude-agent-sdk", "`SessionStore`"),
+    "pydantic_ai": Runtime("Pydantic AI", "pydantic-ai", "message history"),
+    "google_adk": Runtime("Google ADK", "google-adk", "session, memory and artifact services"),
+    "a2a": Runtime("Agent2Agent", "a2a-sdk", "`TaskStore`"),
+    "mcp": Runtime("Model Context Protocol", "mcp", "`EventStore`"),
+    "agent_framework": Runtime(
+        "Agent Framework", "agent-framework-core", "history provider, checkpoint storage"
+    ),
+}
+
+
+class Tally:
+    """A pytest plugin that counts the tests that passed, of each runtime on each backend."""
+
+    def __init__(self) -> None:
+        self.passed: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.passed[runtime_of(report.nodeid)][backend_of(report.nodeid)] += 1
+
+
+def runtime_of(nodeid: str) -> str:
+    """The runtime whose test this is. Raises LookupError where it is no runtime's."""
+    name = re.search(r"test_(\w+)\.py", nodeid)
+    return next(runtime for runtime in RUNTIMES if name and name[1].startswith(runtime))
+
+
+def backend_of(nodeid: str) -> str:
+    """The backend in the parameters of a test; memory where there is none."""
+    parameters = re.search(r"\[(.*)\]$", nodeid)
+    words = parameters[1].split("-") if parameters else []
+    return next((word for word in words if word in BACKENDS), "memory")
+
+
+def table(results: dict[str, Any]) -> str:
+    lines = ["| runtime | version | what it is to it | passed on |", "| --- | --- | --- | --- |"]
+    for name, runtime in RUNTIMES.items():
+        if found := results.get(name):
+            on = ", ".join(
+                f"{SHOWN.get(backend, backend)} {found['passed'][backend]}"
+                for backend in BACKENDS
+                if backend in found["passed"]
+            )
+            title = f"[{runtime.title}]({runtime.page()})"
+            lines.append(f"| {title} | {found['version']} | {runtime.interfaces} | {on} |")
+    return "\n".join(lines) + "\n"
+
+
+def write() -> int:
+    files = [str(path) for name in RUNTIMES for path in ROOT.glob(f"tests/test_{name}_*.py")]
+    tally = Tally()
+    failed = pytest.main(["-q", "-m", "probe or not probe", *sorted(files)], plugins=[tally])
+    if failed:
+        return int(failed)
+    results = {
+        name: {
+            "version": version(RUNTIMES[name].distribution),
+            "passed": dict(sorted(tally.passed[name].items())),
+        }
+        for name in RUNTIMES
+        if name in tally.passed
+    }
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+    README.write_text(TABLE.sub(table(results), README.read_text("utf-8")), "utf-8")
+    return 0
+
+
+def check() -> int:
+    """0 where all agrees; else what does not is printed."""
+    results = json.loads(RESULTS.read_text("utf-8"))
+    pinned = (ROOT / "constraints.txt").read_text("utf-8")
+    wrong = [
+        f"docs/runtimes.json: {name} was tested as {found['version']}, which is not pinned"
+        for name, found in results.items()
+        if f"{RUNTIMES[name].distribution}=={found['version']}\n" not in pinned
+    ]
+    if table(results) not in README.read_text("utf-8"):
+        wrong.append("README.md: its table of runtimes is not that of docs/runtimes.json")
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return len(wrong)
+
+
+def main(arguments: Sequence[str]) -> int:
+    match arguments:
+        case []:
+            return write()
+        case ["--check"]:
+            return check()
+        case _:
+            print("usage: python -m tests.runtimes [--check]", file=sys.stderr)
+            return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
