@@ -1,5 +1,6 @@
 """Opening a backend by URL: schemes, options, tenants, closing."""
 
+import functools
 import inspect
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -153,6 +154,7 @@ def _resolved(url: str) -> tuple[Opener, str, Mapping[str, str]]:
     return opener, place, dict(pairs)
 
 
+@functools.cache  # reading what is installed takes longer than all the rest of opening
 def _plugged_in(scheme: str) -> Opener:
     found = [point for point in _offered() if point.name == scheme]
     if not found:
