@@ -25,9 +25,11 @@ from stores_files.tool_results import FileToolResultStore
 from stores_files.verifying import Findings, verify_runs
 from stores_files.versions import identify
 from tests.files_simulated import SimulatedDisk
-from tests.killing import TORN
 
 T = TypeVar("T")
+
+TORN = "no whole batch and do not count"
+"""What verify says of the end of a file that a kill cut off, which is no damage."""
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 """When sweep comes: all that was staged is old by then."""

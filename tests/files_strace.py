@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stores_core import Backend, Event, MemoryItem, Message, ToolResult, open_backend
-from tests.killing import TORN
+from tests.files_recovery import TORN
 
 CALLS = (
     *("pwrite64", "fdatasync", "fsync", "ftruncate"),

@@ -1,24 +1,28 @@
-"""``python -m tests.postgres_kill --kills 100``: SIGKILL Postgres, all of it, under writers
-(tests/server_killing.py).
+"""``python -m tests.postgres_kill --kills 100``: SIGKILL Postgres, all of it, under writers."""
 
-The exit code is 0 only if nothing was found. A run whose writers were told too little is no proof
-and fails too.
-"""
-
+import argparse
 import asyncio
 import sys
+from functools import partial
 
-from tests.killing import arguments, conclude
+from conformance_tests.faults.command import add_number, conclude
+from conformance_tests.faults.server import Open, kill_server
+from stores_core import open_backend
 from tests.postgres_embedded import embedded_postgres
 from tests.postgres_server import new_database
-from tests.server_killing import play
 
 
 def main() -> int:
-    options = arguments("tests.postgres_kill")
+    parser = argparse.ArgumentParser(prog="python -m tests.postgres_kill", description=__doc__)
+    add_number(parser, "kills")
+    options = parser.parse_args()
     with embedded_postgres() as server:
-        played = play(server, lambda: new_database(server.url), options.kills, options.seed)
-        return conclude(options, *asyncio.run(played))
+
+        async def storage() -> Open:
+            return partial(open_backend, await new_database(server.url))
+
+        tally = asyncio.run(kill_server(server, storage, options.number, options.seed))
+        return conclude(options, "kills", tally)
 
 
 if __name__ == "__main__":

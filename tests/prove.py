@@ -23,15 +23,15 @@ from typing import Any
 
 from conformance_tests.histories.planning import MIXES
 from conformance_tests.verdict import CONFORMANT, PARTIAL
+from tests.files_recovery import TORN
 from tests.tally import TALLY, Round, Row, add, now, read, row_for
 
 ROOT = Path(__file__).parent.parent
 
-KILLS = 50
-"""So many kills are one round."""
-
 EXAMPLES = 100
 """So many sequences of each kind are one round."""
+
+KILLING = "conformance_tests.faults.killing"
 
 OPERATIONS = 20_000
 """So many operations are one history."""
@@ -101,16 +101,16 @@ def histories(backend: str, seed: int) -> Round:
     return Round(told["operations"], len(told["faults"]), seconds, sound)
 
 
-def kills(module: str) -> Play:
-    """A series of kills."""
+def series(made: str, each: int, module: str, *arguments: str) -> Play:
+    """So many faults of one kind, as a series; those within which too little happened are none."""
 
     def play(backend: str, seed: int) -> Round:
-        command = [module, "--kills", str(KILLS), "--seed", str(seed), "--json", "{report}"]
-        told, seconds, sound = ran(command, seed)
-        if "kills" not in told:
-            sys.exit(f"the kills with seed {seed} told nothing")
+        command = [module, *arguments, f"--{made}", str(each), "--seed", str(seed)]
+        told, seconds, sound = ran([*command, "--json", "{report}"], seed)
+        if made not in told:
+            sys.exit(f"the {made} with seed {seed} told nothing")
         failed = len(told["faults"])
-        return Round(told["acknowledged"], failed, seconds, sound, told["kills"])
+        return Round(told["acknowledged"], failed, seconds, sound, told[made])
 
     return play
 
@@ -120,11 +120,13 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     **{("quick", backend): suite("--quick") for backend in URLS},
     **{("random", backend): random for backend in URLS},
     **{("histories", backend): histories for backend in URLS},
-    ("kills", "sqlite"): kills("tests.sqlite_kill"),
-    ("kills", "file"): kills("tests.files_kill"),
-    ("server kills", "postgres"): kills("tests.postgres_kill"),
-    ("server kills", "redis"): kills("tests.redis_kill"),
-    ("failovers", "redis"): kills("tests.redis_failover"),
+    ("kills", "sqlite"): series("kills", 500, KILLING, "--url", "sqlite:{folder}/{n}.db"),
+    ("kills", "file"): series(
+        "kills", 500, KILLING, "--url", "file:{folder}/{n}", "--harmless", TORN
+    ),
+    ("server kills", "postgres"): series("kills", 50, "tests.postgres_kill"),
+    ("server kills", "redis"): series("kills", 50, "tests.redis_kill"),
+    ("failovers", "redis"): series("kills", 50, "tests.redis_failover"),
 }
 
 

@@ -1,15 +1,14 @@
 """``python -m tests.redis_failover --kills 300``: SIGKILL a primary under writers, let Sentinels
-make its replica the primary, bring the old one back as a replica (tests/server_killing.py).
+make its replica the primary, bring the old one back as a replica.
 
 A write is acknowledged once the replica has it (``wait_replicas=1``), and the exit code is 0 only
-if nothing was found. A run whose writers were told too little is no proof and fails too.
+if nothing was found.
 
-With ``--wait-replicas 0`` it is measured how much of what was acknowledged is lost; only what is
+With ``--wait-replicas 0`` it is counted how much of what was acknowledged is lost; only what is
 there in part, or twice, or damaged, is a fault then.
 """
 
 import argparse
-import asyncio
 import secrets
 import shutil
 import sys
@@ -23,11 +22,9 @@ from typing import Any
 from redis import Redis as TypedRedis
 from redis.exceptions import RedisError
 
-from tests.killing import arguments, conclude
+from conformance_tests.faults.command import add_number, conclude
 from tests.redis_embedded import EmbeddedRedis, EmbeddedSentinel
-from tests.redis_kill import measure
-from tests.redis_server import with_prefix
-from tests.server_killing import play
+from tests.redis_kill import kill_redis
 
 Redis: Any = TypedRedis  # its types are partly unknown
 
@@ -145,21 +142,15 @@ def watched_redis() -> Generator[Watched]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = argparse.ArgumentParser(prog="python -m tests.redis_failover", description=__doc__)
     parser.add_argument("--wait-replicas", type=int, choices=[0, 1], default=1)
-    own, rest = parser.parse_known_args()
-    options = arguments("tests.redis_failover", rest)
+    add_number(parser, "kills")
+    options = parser.parse_args()
     with watched_redis() as watched:
-        url = f"{watched.url}&wait_replicas={own.wait_replicas}"
-        if own.wait_replicas:
-
-            async def new_storage() -> str:
-                return with_prefix(url)
-
-            played = play(watched, new_storage, options.kills, options.seed)
-        else:
-            played = measure(watched, url, options.kills, options.seed)
-        return conclude(options, *asyncio.run(played))
+        url = f"{watched.url}&wait_replicas={options.wait_replicas}"
+        may_lose = not options.wait_replicas
+        tally = kill_redis(watched, url, options.number, options.seed, may_lose=may_lose)
+        return conclude(options, "kills", tally)
 
 
 if __name__ == "__main__":

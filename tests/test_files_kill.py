@@ -1,6 +1,6 @@
 """Processes that are killed lose nothing and leave nothing in the way; a listing opens few files.
 
-The long runs are ``python -m tests.files_kill`` and ``python -m tests.files_strace``.
+The long runs are ``python -m tests.prove --check kills`` and ``python -m tests.files_strace``.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import pytest
 
 from stores_core import open_backend
 from tests.conftest import Python
+from tests.files_recovery import TORN
 from tests.files_strace import examine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need flock and links")
@@ -25,8 +26,12 @@ RUNS, PAGE = 300, 50
 
 
 @pytest.mark.timeout(300)
-def test_twenty_kills_lose_nothing_and_leave_nothing_in_part(root: Path, python: Python) -> None:
-    ran = python("-W", "ignore", "-m", "tests.files_kill", "--kills", "20", cwd=root, seconds=280)
+def test_twenty_kills_lose_nothing_and_leave_nothing_in_part(
+    root: Path, python: Python, tmp_path: Path
+) -> None:
+    url, killing = f"file:{tmp_path}/{{n}}", "conformance_tests.faults.killing"
+    options = ["--url", url, "--kills", "20", "--harmless", TORN]
+    ran = python("-m", killing, *options, cwd=root, seconds=280)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert json.loads(ran.stdout)["kills"] == 20
 

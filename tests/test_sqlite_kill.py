@@ -1,4 +1,4 @@
-"""Writers that are killed lose nothing; the long run is ``python -m tests.sqlite_kill``."""
+"""Writers that are killed lose nothing; the long run is ``tests.prove --check kills``."""
 
 import json
 import sys
@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from conformance_tests.faults.looking import broken_batches
 from tests.conftest import Python
-from tests.killing import broken_batches
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
-def test_forty_kills_lose_nothing_and_leave_nothing_in_part(root: Path, python: Python) -> None:
-    ran = python("-W", "ignore", "-m", "tests.sqlite_kill", "--kills", "40", cwd=root, seconds=280)
+def test_forty_kills_lose_nothing_and_leave_nothing_in_part(
+    root: Path, python: Python, tmp_path: Path
+) -> None:
+    options = ["--url", f"sqlite:{tmp_path}/{{n}}.db", "--kills", "40"]
+    ran = python("-m", "conformance_tests.faults.killing", *options, cwd=root, seconds=280)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert json.loads(ran.stdout)["kills"] == 40
 

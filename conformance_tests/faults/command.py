@@ -1,0 +1,77 @@
+"""The command line of what makes faults in large numbers, and what came of them."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+LEAST = 20
+"""Acknowledged operations within the window of a fault, below which it is no proof of anything."""
+
+SOUND, FAULTY, COULD_NOT_RUN, TOO_LITTLE = 0, 1, 2, 3
+"""The exit codes."""
+
+
+@dataclass
+class Tally:
+    """Faults that were made, and what was acknowledged and found wrong.
+
+    ``not_run`` counts the faults within whose window too little was acknowledged; they are no part
+    of ``made``. ``lost`` counts what was acknowledged and is gone, where that may be.
+    """
+
+    made: int = 0
+    not_run: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    faults: list[str] = field(default_factory=list[str])
+
+    def count(self, made: int, acknowledged: int) -> None:
+        """Count the faults of one window."""
+        if acknowledged < LEAST:
+            self.not_run += made
+        else:
+            self.made += made
+            self.acknowledged += acknowledged
+
+    @property
+    def exit_code(self) -> int:
+        if self.faults:
+            return FAULTY
+        return SOUND if self.made else TOO_LITTLE
+
+
+def arguments(
+    module: str, made: str, given: Sequence[str] | None = None, **repeated: str
+) -> argparse.Namespace:
+    """``opener`` and ``url``, the storage; ``number`` of what is made, ``seed``, ``json``.
+
+    ``repeated`` are further options by name, each with its help, that may be given several times.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", allow_abbrev=False)
+    parser.add_argument("opener", nargs="?", metavar="MODULE:OPENER")
+    parser.add_argument("--url", help="open by URL; {n} is another storage each time")
+    add_number(parser, made)
+    for name, text in repeated.items():
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="TEXT", help=text)
+    return parser.parse_args(given)
+
+
+def add_number(parser: argparse.ArgumentParser, made: str) -> None:
+    """The options that each of them has: ``number``, ``seed``, ``json``."""
+    parser.add_argument(f"--{made}", dest="number", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the counts and faults as JSON")
+
+
+def conclude(options: argparse.Namespace, made: str, tally: Tally) -> int:
+    """Print what came of it, as JSON; the exit code."""
+    counts = asdict(tally)
+    told = {made: counts.pop("made"), **counts, "seed": options.seed}
+    told["faults"] = tally.faults[:20]
+    text = json.dumps(told)
+    print(text)
+    if options.json is not None:
+        options.json.write_text(text, "utf-8")
+    return tally.exit_code
