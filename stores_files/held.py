@@ -70,18 +70,16 @@ class HeldFolders(Generic[K]):
     ) -> K | None:
         outer, name = place[self._within], name_of(id)
         while True:
-            identity = self._disk.identity_of(outer, name)
-            if identity is None:
-                return None
             with contextlib.ExitStack() as tried:
                 try:
-                    held = self._take(tried, place, name, identity)
+                    held = self._take(tried, place, name)
                 except FileNotFoundError:
-                    continue  # removed between the two looks
+                    return None
                 patience = self._lock_timeout
                 tried.enter_context(self._disk.locked(held.folder, patience, shared=not alone))
                 if self._disk.identity_of(outer, name) != held.identity:
-                    continue  # removed while we waited
+                    self._drop((place.identity, name), held)
+                    continue  # removed since, or while we waited
                 held.known.refresh()
                 if held.known.id != id:
                     raise CorruptRecordError("a folder says that it belongs to another id")
@@ -93,19 +91,11 @@ class HeldFolders(Generic[K]):
                 stack.enter_context(tried.pop_all())
                 return held.known
 
-    def _take(
-        self,
-        stack: contextlib.ExitStack,
-        place: Place,
-        name: str,
-        identity: tuple[int, int, int],
-    ) -> _Held[K]:
+    def _take(self, stack: contextlib.ExitStack, place: Place, name: str) -> _Held[K]:
+        """Raises FileNotFoundError where none is held and there is none."""
         key = (place.identity, name)
         with self._lock:
             held = self._held.pop(key, None)
-            if held is not None and held.identity != identity:
-                self._let_go(held)
-                held = None
             if held is None:
                 folder = self._disk.open_folder(place[self._within], name)
                 held = _Held(self._disk, folder, self._know(folder))
@@ -141,10 +131,13 @@ class HeldFolders(Generic[K]):
 
     def forget(self, place: Place, id: str) -> None:
         """It is gone: its files are closed as soon as nobody uses them."""
+        self._drop((place.identity, name_of(id)))
+
+    def _drop(self, key: tuple[object, str], only: _Held[K] | None = None) -> None:
         with self._lock:
-            held = self._held.pop((place.identity, name_of(id)), None)
-            if held is not None:
-                self._let_go(held)
+            held = self._held.get(key)
+            if held is not None and only in (None, held):
+                self._let_go(self._held.pop(key))
 
     def close(self) -> None:
         with self._lock:

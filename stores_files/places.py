@@ -17,7 +17,7 @@ _SUM = b',"sum":"'
 
 
 class Place:
-    """A tenant's folder while it is worked in; what was opened is closed in the end."""
+    """A tenant's folder that is worked in, by many threads; what was opened is closed in the end."""
 
     def __init__(self, disk: Disk, folder: int) -> None:
         self.disk, self.folder = disk, folder
@@ -26,9 +26,13 @@ class Place:
 
     def __getitem__(self, name: str) -> int:
         """One of the folders in it."""
-        if name not in self._open:
-            self._open[name] = self.disk.open_folder(self.folder, name)
-        return self._open[name]
+        folder = self._open.get(name)
+        if folder is None:
+            opened = self.disk.open_folder(self.folder, name)
+            folder = self._open.setdefault(name, opened)
+            if folder != opened:  # another thread was quicker
+                self.disk.close(opened)
+        return folder
 
     def close(self) -> None:
         for folder in self._open.values():

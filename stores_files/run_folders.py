@@ -48,6 +48,7 @@ class RunFolder:
         self.is_unsettled = False
         """Whether the name of its own journal may not be on the disk."""
         self._read_from: int | None = None
+        self._read_as: tuple[int, int] | None = None
         self._keys: tuple[int, dict[str, KeyRecord]] = (-1, {})
 
     @property
@@ -65,7 +66,7 @@ class RunFolder:
         seen = self._disk.identity_of(self.folder, HEADER)
         if seen is None:
             raise CorruptRecordError("the folder of a run has no run.json; `verify` names it")
-        if self._read_from is None or seen[:2] != self._disk.identity(self._read_from)[:2]:
+        if seen[:2] != self._read_as:
             self._read_header()
         if self.own is not None:
             self.own.refresh()
@@ -89,7 +90,7 @@ class RunFolder:
         # Held open, so that no other file can get its number and be taken for it.
         if self._read_from is not None:
             self._disk.close(self._read_from)
-        self._read_from = file
+        self._read_from, self._read_as = file, self._disk.identity(file)[:2]
         self._keys = (-1, {})
         if self.own is not None and self.own.id != self.header.journal:
             self.own.close()

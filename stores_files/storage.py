@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from stores_core.disks import file_system_of, is_on_network
 from stores_core.errors import (
-    CorruptRecordError,
     InvalidRequestError,
     StoreClosedError,
     StoreUnavailableError,
@@ -41,6 +40,7 @@ from stores_files.listing import Listing
 from stores_files.names import name_of
 from stores_files.note_folders import NoteFolder
 from stores_files.places import NEW, Place, remove_folder, write_new
+from stores_files.presence import Presence
 from stores_files.run_folders import RunFolder
 from stores_files.versions import (
     Marker,
@@ -225,6 +225,9 @@ class Tenant:
         self.answers = Answers(self.namespaces)
         self.listing = Listing(storage.disk, CATALOG, storage.lock_timeout)
         self.result_listing = Listing(storage.disk, RESULT_CATALOG, storage.lock_timeout)
+        self._presence = Presence(
+            storage.disk, storage.tenants, name_of(name), storage.lock_timeout
+        )
         self._is_settled = False
 
     async def read(self, work: Callable[[Place], T], otherwise: T) -> T:
@@ -251,6 +254,7 @@ class Tenant:
         self.namespaces.close()
         self.listing.close()
         self.result_listing.close()
+        self._presence.close()
 
     @contextlib.contextmanager
     def made(self, *, alone: bool = False) -> Generator[Place]:
@@ -272,42 +276,12 @@ class Tenant:
             yield self._enter(stack, alone=alone)
 
     def _enter(self, stack: contextlib.ExitStack, *, alone: bool) -> Place | None:
-        disk, tenants, name = self.disk, self.storage.tenants, name_of(self.name)
-        while True:
-            self.storage.ensure_current()
-            with contextlib.ExitStack() as tried:
-                try:
-                    folder = tried.enter_context(disk.opened(disk.open_folder(tenants, name)))
-                except FileNotFoundError:
-                    return None
-                try:
-                    self._lock(tried, folder, alone=alone)
-                except FileNotFoundError as error:
-                    if disk.identity_of(tenants, name) == disk.identity(folder):
-                        raise CorruptRecordError(f"a tenant's folder has no {TENANT}") from error
-                    continue
-                if disk.identity_of(tenants, name) == disk.identity(folder):
-                    if not self._is_settled:
-                        disk.sync_folder(tenants)  # whoever made it may have been killed
-                        self._is_settled = True
-                    place = Place(disk, folder)
-                    tried.callback(place.close)
-                    stack.enter_context(tried.pop_all())
-                    return place
-                # Erased while we waited: look again.
-
-    def _lock(self, stack: contextlib.ExitStack, folder: int, *, alone: bool) -> None:
-        """Who wants the folder alone holds tenant.json first, and everybody else comes by there.
-
-        Or one who waits for a moment without others would never get it while they come and go.
-        """
-        disk, patience = self.disk, self.storage.lock_timeout
-        with contextlib.ExitStack() as passing:
-            gate = passing.enter_context(disk.opened(disk.open_file(folder, TENANT)))
-            passing.enter_context(disk.locked(gate, patience, shared=not alone))
-            if alone:
-                stack.enter_context(passing.pop_all())
-        stack.enter_context(disk.locked(folder, patience, shared=not alone))
+        self.storage.ensure_current()
+        place = self._presence.enter_alone(stack) if alone else self._presence.enter(stack)
+        if place is not None and not self._is_settled:
+            self.disk.sync_folder(self.storage.tenants)  # whoever made it may have been killed
+            self._is_settled = True
+        return place
 
     def _make(self) -> None:
         disk, tenants = self.disk, self.storage.tenants

@@ -27,7 +27,7 @@ def list_tenants(storage: Storage, last: str | None, most: int) -> list[str]:
 
 
 def _holds(tenant: Tenant) -> bool:
-    with tenant.entered() as place:
+    with contextlib.closing(tenant), tenant.entered() as place:
         return place is not None and any(place.disk.names(place[name]) for name in _HOLDING)
 
 

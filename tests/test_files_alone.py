@@ -55,9 +55,9 @@ def test_many_who_share_a_folder_let_one_have_it_alone(tmp_path: Path) -> None:
 def test_a_tenant_without_its_name_is_damaged(tmp_path: Path) -> None:
     async def run() -> None:
         storage = await Storage.open(str(tmp_path / "stores"), Disk(), lock_timeout=1)
-        tenant = Tenant(storage, "t")
-        with tenant.made():
+        with contextlib.closing(Tenant(storage, "t")) as maker, maker.made():
             pass
+        tenant = Tenant(storage, "t")
         (tmp_path / "stores" / "tenants" / "t" / "tenant.json").unlink()
         with (
             contextlib.closing(tenant),
