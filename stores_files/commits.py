@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stores_core.codec import decode_json, encode_json
 
@@ -39,6 +39,11 @@ _FORM = re.compile(
     rb'(?:,"key":(%(text)b),"digest":(%(text)b))?\},"sum":"[0-9a-f]{8}"\}\n'
     % {b"text": _TEXT, b"count": _COUNT}
 )
+_HEAD = (
+    b'{"log":%b,"begin":%d,"group":%d,"at":%d,"messages":[%d,%d],"events":[%d,%d],'
+    b'"before":[%d,%d,%d]'
+)
+_KEY = b',"key":%b,"digest":%b}'
 
 LONGEST = 8192
 """Bytes that a commit's line may have: a key of 512 bytes grows to at most six times that."""
@@ -82,29 +87,45 @@ class Commit(NamedTuple):
 
     def chain(self) -> tuple[int, int, int]:
         """What the next commit's ``before`` will be."""
-        own = (self.messages[1] > 0, self.events[1] > 0, bool(self.key))
-        return tuple(  # type: ignore[return-value] - three of three
-            self.offset if has else before for has, before in zip(own, self.before, strict=True)
+        messages, events, keys = self.before
+        return (
+            self.offset if self.messages[1] else messages,
+            self.offset if self.events[1] else events,
+            self.offset if self.key else keys,
         )
 
 
-def written(log: str, batch: Batch, previous: "Commit | None", begin: int, group: int) -> bytes:
-    """The lines of a batch that follows ``previous`` and will begin at this offset."""
-    entries = b"".join(text + b"\n" for text in (*batch.messages, *batch.events))
-    fields: dict[str, Any] = {
-        "log": log,
-        "begin": begin,
-        "group": group,
-        "at": batch.at,
-        "messages": [previous.length(MESSAGES) if previous else 0, len(batch.messages)],
-        "events": [previous.length(EVENTS) if previous else 0, len(batch.events)],
-        "before": previous.chain() if previous else (0, 0, 0),
-    }
-    if batch.key:
-        fields |= {"key": batch.key, "digest": batch.digest}
-    head = PREFIX + encode_json(fields)
+def written(
+    log: str, batch: Batch, previous: "Commit | None", begin: int, group: int
+) -> tuple[bytes, Commit]:
+    """The lines of a batch that follows ``previous`` and will begin at this offset; its commit.
+
+    Raises ValueError where it could not be read back.
+    """
+    entries = b"\n".join((*batch.messages, *batch.events, b""))
+    messages = (previous.length(MESSAGES) if previous else 0, len(batch.messages))
+    events = (previous.length(EVENTS) if previous else 0, len(batch.events))
+    before = previous.chain() if previous else (0, 0, 0)
+    numbers = (begin, group, batch.at, *messages, *events, *before)
+    head = PREFIX + _HEAD % (encode_json(log), *numbers)
+    head += _KEY % (encode_json(batch.key), encode_json(batch.digest)) if batch.key else b"}"
     total = zlib.crc32(head, zlib.crc32(entries))
-    return b"%b%b%b%08x%b" % (entries, head, _SUM, total, _END)
+    lines = b"%b%b%b%08x%b" % (entries, head, _SUM, total, _END)
+    offset = begin + len(entries)
+    if len(lines) - len(entries) > LONGEST:
+        raise ValueError("the line of a commit is too long to be read back")
+    return lines, Commit(
+        offset=offset,
+        end=begin + len(lines),
+        begin=begin,
+        group=group,
+        at=batch.at,
+        messages=messages,
+        events=events,
+        before=before,
+        key=batch.key,
+        digest=batch.digest if batch.key else "",
+    )
 
 
 def parsed(log: str, line: bytes, offset: int, *, anywhere: bool = False) -> Commit | None:

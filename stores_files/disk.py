@@ -174,32 +174,46 @@ class Disk:
 
     # Locks
 
-    @contextlib.contextmanager
-    def locked(self, file: int, patience: float, *, shared: bool = False) -> Generator[None]:
+    def locked(
+        self, file: int, patience: float, *, shared: bool = False
+    ) -> contextlib.AbstractContextManager[None]:
         """Holds the lock of a file or folder, against other descriptors of it everywhere.
 
         Raises StoreUnavailableError after ``patience`` seconds. Locks of whole files (flock) belong
         to a descriptor: unlike record locks, they hold between threads, and closing another
         descriptor of the file does not drop them.
         """
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        end, wait = time.monotonic() + patience, _FIRST_WAIT
+        return _Lock(file, patience, shared=shared)
+
+
+class _Lock:
+    def __init__(self, file: int, patience: float, *, shared: bool) -> None:
+        self._file, self._patience, self._shared = file, patience, shared
+
+    def __enter__(self) -> None:
+        kind = (fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+        try:
+            fcntl.flock(self._file, kind)
+        except BlockingIOError:
+            self._wait(kind)
+
+    def _wait(self, kind: int) -> None:
+        end, wait = time.monotonic() + self._patience, _FIRST_WAIT
         while True:
+            time.sleep(wait)
             try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-                break
+                fcntl.flock(self._file, kind)
+                return
             except BlockingIOError:
                 if time.monotonic() >= end:
                     raise StoreUnavailableError(
-                        f"another process or task held a lock for over {patience:g} s; "
+                        f"another process or task held a lock for over {self._patience:g} s; "
                         "nothing was applied"
                     ) from None
-                time.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
-        try:
-            yield
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+
+    def __exit__(self, *raised: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
 class UnsyncedDisk(Disk):

@@ -1,8 +1,7 @@
 """What the system's errors mean to a caller: the one place that looks at them."""
 
-import contextlib
 import errno
-from collections.abc import Generator
+from collections.abc import Callable
 
 from stores_core.errors import CorruptRecordError, OutcomeUnknownError, StoreError
 from stores_core.errors import StoreUnavailableError as Unavailable
@@ -43,22 +42,33 @@ def unknown(error: OSError) -> OutcomeUnknownError:
     )
 
 
-@contextlib.contextmanager
-def nothing_applied() -> Generator[None]:
+class _Turning:
+    """Turns the system's errors into ours. Plain methods: each operation passes here."""
+
+    def __init__(self, meaning: Callable[[OSError], StoreError]) -> None:
+        self._meaning = meaning
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if isinstance(error, OSError):
+            raise self._meaning(error) from error
+
+
+def nothing_applied() -> _Turning:
     """Turns the system's errors into ours, where none of the work counts once one came."""
-    try:
-        yield
-    except OSError as error:
-        raise meaning(error) from error
+    return _NOTHING
 
 
-@contextlib.contextmanager
-def perhaps_applied() -> Generator[None]:
+def perhaps_applied() -> _Turning:
     """The same for the last steps of a write, after which it counts."""
-    try:
-        yield
-    except OSError as error:
-        raise unknown(error) from error
+    return _PERHAPS
+
+
+_NOTHING, _PERHAPS = _Turning(meaning), _Turning(unknown)
 
 
 def _code(error: OSError) -> str:

@@ -30,6 +30,7 @@ class Gathering(Generic[K, W, R]):
         self._work = work
         self._lock = threading.Lock()
         self._waiting: dict[K, deque[Waiting[W, R]]] = {}
+        self._ended: list[tuple[Sequence[Waiting[W, R]], Sequence[R | Exception]]] = []
 
     async def do(self, key: K, item: W) -> R:
         """The result of this item. One that is cancelled before it was begun is never done."""
@@ -42,7 +43,7 @@ class Gathering(Generic[K, W, R]):
             else:
                 queue.append(entry)
         if queue is None:
-            loop.run_in_executor(self._executor, self._drain, key, loop)
+            self._executor.submit(self._drain, key, loop)
         try:
             return await entry[1]
         except asyncio.CancelledError:
@@ -72,14 +73,28 @@ class Gathering(Generic[K, W, R]):
                 results = self._work(key, [item for item, _ in taken])
             except Exception as error:
                 results = [error] * len(taken)
-            loop.call_soon_threadsafe(_settle, [future for _, future in taken], results)
+            self._tell(loop, taken, results)
 
+    def _tell(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        taken: Sequence[Waiting[W, R]],
+        results: Sequence[R | Exception],
+    ) -> None:
+        with self._lock:
+            self._ended.append((taken, results))
+            if len(self._ended) > 1:
+                return  # the loop was woken and has not looked yet
+        loop.call_soon_threadsafe(self._settle)
 
-def _settle(futures: Sequence["asyncio.Future[R]"], results: Sequence[R | Exception]) -> None:
-    for future, result in zip(futures, results, strict=True):
-        if future.cancelled():
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+    def _settle(self) -> None:
+        with self._lock:
+            ended, self._ended = self._ended, []
+        for taken, results in ended:
+            for (_, future), result in zip(taken, results, strict=True):
+                if future.cancelled():
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)

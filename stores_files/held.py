@@ -63,18 +63,20 @@ class HeldFolders(Generic[K]):
         ``alone`` lets the caller write; else others may read at the same time.
         """
         with contextlib.ExitStack() as stack:
-            yield self._enter(stack, place, id, alone=alone)
+            yield self.enter(stack, place, id, alone=alone)
 
-    def _enter(
-        self, stack: contextlib.ExitStack, place: Place, id: str, *, alone: bool
+    def enter(
+        self, stack: contextlib.ExitStack, place: Place, id: str, *, alone: bool = False
     ) -> K | None:
+        """The same, until the stack is closed."""
         outer, name = place[self._within], name_of(id)
         while True:
+            try:
+                held = self._take(place, name)
+            except FileNotFoundError:
+                return None
             with contextlib.ExitStack() as tried:
-                try:
-                    held = self._take(tried, place, name)
-                except FileNotFoundError:
-                    return None
+                tried.callback(self._leave, held)
                 patience = self._lock_timeout
                 tried.enter_context(self._disk.locked(held.folder, patience, shared=not alone))
                 if self._disk.identity_of(outer, name) != held.identity:
@@ -91,8 +93,8 @@ class HeldFolders(Generic[K]):
                 stack.enter_context(tried.pop_all())
                 return held.known
 
-    def _take(self, stack: contextlib.ExitStack, place: Place, name: str) -> _Held[K]:
-        """Raises FileNotFoundError where none is held and there is none."""
+    def _take(self, place: Place, name: str) -> _Held[K]:
+        """One more user holds the lock of it. Raises FileNotFoundError where there is none."""
         key = (place.identity, name)
         with self._lock:
             held = self._held.pop(key, None)
@@ -101,24 +103,27 @@ class HeldFolders(Generic[K]):
                 held = _Held(self._disk, folder, self._know(folder))
             self._held[key] = held
             held.users += 1
-            stack.callback(self._leave, held)
-            self._evict()
+            if len(self._held) > HELD:
+                self._evict()
         if not held.lock.acquire(timeout=self._lock_timeout):
+            self._left(held)
             raise StoreUnavailableError(
                 f"another task was in the way for over {self._lock_timeout:g} s; "
                 "nothing was applied"
             )
-        stack.callback(held.lock.release)
         return held
 
     def _evict(self) -> None:
         """Close those that were not used for longest and that nobody uses now."""
-        surplus = len(self._held) - HELD
-        idle = [key for key, held in self._held.items() if not held.users] if surplus > 0 else []
-        for key in idle[:surplus]:
+        idle = [key for key, held in self._held.items() if not held.users]
+        for key in idle[: len(self._held) - HELD]:
             self._held.pop(key).close()
 
     def _leave(self, held: _Held[K]) -> None:
+        held.lock.release()
+        self._left(held)
+
+    def _left(self, held: _Held[K]) -> None:
         with self._lock:
             held.users -= 1
             if held.is_stale and not held.users:

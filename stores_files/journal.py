@@ -179,11 +179,7 @@ class Journal:
         group = begin = self.end
         previous, parts, commits = self.last, list[bytes](), list[Commit]()
         for batch in batches:
-            lines = written(self.id, batch, previous, begin, group)
-            line = lines[lines.rfind(b"\n", 0, len(lines) - 1) + 1 :]
-            commit = parsed(self.id, line, begin + len(lines) - len(line))
-            if commit is None:
-                raise ValueError("a commit that cannot be read back")
+            lines, commit = written(self.id, batch, previous, begin, group)
             parts.append(lines)
             commits.append(commit)
             previous, begin = commit, commit.end

@@ -17,7 +17,7 @@ _SUM = b',"sum":"'
 
 
 class Place:
-    """A tenant's folder that is worked in, by many threads; what was opened is closed in the end."""
+    """A tenant's folder that threads work in; what was opened is closed in the end."""
 
     def __init__(self, disk: Disk, folder: int) -> None:
         self.disk, self.folder = disk, folder

@@ -123,12 +123,9 @@ class FileRunStore:
         self, run_id: str, appends: Sequence[Append]
     ) -> Sequence[AppendResponse | Exception]:
         """Appends that waited for the same run: one write, one sync."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(nothing_applied())
-            place = stack.enter_context(self._tenant.entered())
-            run = None
-            if place is not None:
-                run = stack.enter_context(self._folders.entered(place, run_id, alone=True))
+        with nothing_applied(), contextlib.ExitStack() as stack:
+            place = self._tenant.enter(stack)
+            run = self._folders.enter(stack, place, run_id, alone=True) if place else None
             if place is None or run is None:
                 return [answer(found=False) for *_, answer in appends]
             if run.own is not None and run.own.is_spent:

@@ -234,7 +234,8 @@ class Tenant:
         """What ``work`` finds; ``otherwise`` for a tenant that has written nothing yet."""
 
         def reading() -> T:
-            with nothing_applied(), self.entered() as place:
+            with nothing_applied(), contextlib.ExitStack() as stack:
+                place = self.enter(stack)
                 return otherwise if place is None else work(place)
 
         return await self.storage.run(reading)
@@ -273,9 +274,10 @@ class Tenant:
         ``alone`` keeps all others out: what is shared by runs may be cut.
         """
         with contextlib.ExitStack() as stack:
-            yield self._enter(stack, alone=alone)
+            yield self.enter(stack, alone=alone)
 
-    def _enter(self, stack: contextlib.ExitStack, *, alone: bool) -> Place | None:
+    def enter(self, stack: contextlib.ExitStack, *, alone: bool = False) -> Place | None:
+        """The same, until the stack is closed."""
         self.storage.ensure_current()
         place = self._presence.enter_alone(stack) if alone else self._presence.enter(stack)
         if place is not None and not self._is_settled:

@@ -1,5 +1,7 @@
 """The journal of files: what was committed is read back, and a torn tail never counts."""
 
+import dataclasses
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stores_core.errors import CorruptRecordError
+from stores_files import commits
 from stores_files.commits import EVENTS, MESSAGES, Batch
 from stores_files.disk import Disk
 from stores_files.journal import Journal
@@ -53,6 +56,20 @@ def test_what_was_committed_is_read_from_any_position(folder: int) -> None:
             assert journal.read(kind, begin, begin + 5) == texts[begin : begin + 5]
     assert [commit.key for commit in journal.keyed(3)] == ["k59", "k57", "k55"]
     journal.close()
+
+
+@pytest.mark.parametrize("log", [ID, "é\n\"\\", "x" * 512, "\x01" * 512])
+@pytest.mark.parametrize("key", ["", "k", "\x01" * 512])
+def test_a_commit_is_what_its_line_says(log: str, key: str) -> None:
+    first = commits.Commit(100, 150, 50, 50, -1, (3, 2), (0, 0), (7, 0, 0), "", "")
+    for previous, counts in itertools.product([None, first], [(0, 1), (2, 0), (3, 4)]):
+        new = dataclasses.replace(batch(8, *counts), at=-(10**17), key=key, digest="d")
+        lines, commit = commits.written(log, new, previous, 150, 150)
+        entries, line = lines[: commit.offset - 150], lines[commit.offset - 150 :]
+        assert entries == b"".join(text + b"\n" for text in (*new.messages, *new.events))
+        assert commits.is_whole(entries, line)
+        assert commits.parsed(log, line, commit.offset) == commit
+        assert commit.end == 150 + len(lines)
 
 
 def test_a_tail_cut_at_any_byte_leaves_whole_batches_and_takes_new_ones(
