@@ -1,6 +1,7 @@
-"""What lies in Redis under a prefix."""
+"""What lies in Redis under a prefix: looked at, taken away, written down and put there again."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis.asyncio import Redis as TypedRedis
@@ -27,3 +28,45 @@ async def remove(url: str, part: str) -> None:
     assert found
     async with Redis.from_url(url.partition("?")[0]) as client:
         await client.delete(*found)
+
+
+async def commands_of(url: str) -> dict[str, list[str]]:
+    """What makes each key under the prefix of a URL: the arguments of one command, keys without the
+    prefix, each byte a character. No server that reads them need be of the same version.
+    """
+    prefix = re.findall("prefix=([^&]+)", url)[0]
+    found: dict[str, list[str]] = {}
+    async with Redis.from_url(url.partition("?")[0]) as client:
+        for name, kind in sorted((await keys_of(url)).items()):
+            key = name.encode()
+            match kind:
+                case "string":
+                    parts = ["SET", await client.get(key)]
+                case "list":
+                    parts = ["RPUSH", *await client.lrange(key, 0, -1)]
+                case "set":
+                    parts = ["SADD", *sorted(await client.smembers(key))]
+                case "hash":
+                    pairs = sorted((await client.hgetall(key)).items())
+                    parts = ["HSET", *(part for pair in pairs for part in pair)]
+                case "zset":
+                    pairs = await client.zrange(key, 0, -1, withscores=True)
+                    parts = ["ZADD", *(part for member, score in pairs for part in (score, member))]
+                case _:
+                    raise AssertionError(f"nothing writes down a {kind}")
+            found[name.removeprefix(f"{prefix}:")] = [_characters(part) for part in parts]
+    return found
+
+
+async def put_there(url: str, commands: Mapping[str, Sequence[str]]) -> None:
+    """The inverse of :func:`commands_of`, under the prefix of a URL."""
+    prefix = re.findall("prefix=([^&]+)", url)[0]
+    async with Redis.from_url(url.partition("?")[0], encoding="latin-1") as client:
+        for key, (name, *parts) in commands.items():
+            await client.execute_command(name, f"{prefix}:{key}".encode(), *parts)
+
+
+def _characters(part: object) -> str:
+    if isinstance(part, bytes):
+        return part.decode("latin-1")
+    return f"{part:.17g}" if isinstance(part, float) else str(part)

@@ -1,8 +1,9 @@
 """Makes the golden files of one revision in a folder, with the code at hand.
 
 `python -m tests.golden sqlite FOLDER NUMBER`, the same with `files`, or `python -m
-tests.postgres_server -- python -m tests.golden {url} FOLDER NUMBER`. Postgres is made by the chain
-up to that revision, which the code must still be able to work on.
+tests.postgres_server -- python -m tests.golden {url} FOLDER NUMBER`, the same with
+`tests.redis_server`. Postgres is made by the chain up to that revision, which the code must still
+be able to work on.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden.filling import exported, fill
+from tests.redis_keys import commands_of
 
 
 def keep(folder: Path, name: str, content: bytes) -> None:
@@ -44,6 +46,11 @@ async def of_postgres(url: str, revision: str) -> tuple[str, bytes, bytes]:
     return script, in_words(await server.rows()), export
 
 
+async def of_redis(url: str) -> tuple[bytes, bytes]:
+    export = await filled(url)
+    return in_words(await commands_of(url)), export
+
+
 def tar_of(folder: Path) -> bytes:
     """A folder with all that is in it, further names of a file as such."""
     whole = io.BytesIO()
@@ -69,6 +76,10 @@ def main(place: str, folder: Path, revision: str) -> None:
         keep(folder, f"sqlite-{int(revision):04d}.json", asyncio.run(filled(f"sqlite:{file}")))
         keep(folder, f"sqlite-{int(revision):04d}.db", file.read_bytes())
         file.unlink()
+    elif place.startswith("redis:"):
+        commands, export = asyncio.run(of_redis(place))
+        keep(folder, f"redis-{int(revision):04d}.commands.json", commands)
+        keep(folder, f"redis-{int(revision):04d}.json", export)
     else:
         script, rows, export = asyncio.run(of_postgres(place, revision))
         keep(folder, f"postgres-{int(revision):04d}.sql", script.encode())
