@@ -1,0 +1,98 @@
+"""What became of the mutants: docs/mutants.json, and docs/mutants.md, the page made of it."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.mutants.subjects import ROOT
+
+JSON = ROOT / "docs" / "mutants.json"
+LEAST_KILLED = 0.9
+
+_HEAD = """\
+# Mutants
+
+A mutant is a store of ours with one small change to its code, made by a machine: `<` becomes
+`<=`, a call is left out, a condition of a query is gone. The conformance suite alone is run against
+each, with the checks that reach the changed lines. A mutant that it does not notice shows a hole in
+the suite, or is listed here with the reason why no test has to notice it. `make mutants` draws the
+mutants by a seed and runs those that have no result yet; it makes this page and `mutants.json`, but
+for the reasons, which are kept there by hand.
+"""
+
+
+@dataclass(slots=True)
+class Fate:
+    """``by`` is the test that failed, ``how`` it ended; both are empty where none did.
+
+    ``checks`` is how many reach the lines, ``why`` a reason why no test has to.
+    """
+
+    by: str
+    how: str
+    checks: int
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Draw:
+    """A sample of mutants of one store: so many ``of`` those that there are, and their fates."""
+
+    seed: int
+    of: int
+    fates: dict[str, Fate] = field(default_factory=dict[str, Fate])
+
+    @property
+    def survivors(self) -> dict[str, Fate]:
+        return {name: fate for name, fate in self.fates.items() if not fate.by}
+
+    @property
+    def killed(self) -> float:
+        """The share of mutants that the suite noticed."""
+        return 1 - len(self.survivors) / len(self.fates)
+
+
+def read(path: Path = JSON) -> dict[str, Draw]:
+    if not path.exists():
+        return {}
+    held = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        name: Draw(
+            seed=draw["seed"],
+            of=draw["of"],
+            fates={mutant: Fate(**fate) for mutant, fate in draw["fates"].items()},
+        )
+        for name, draw in held.items()
+    }
+
+
+def write(draws: dict[str, Draw], path: Path = JSON) -> None:
+    """Write the results and the page."""
+    held = {name: asdict(draws[name]) for name in sorted(draws)}
+    path.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(page(draws), encoding="utf-8")
+
+
+def page(draws: dict[str, Draw]) -> str:
+    lines = [_HEAD]
+    lines += ["| store | mutants | of | seed | killed | by an assertion | otherwise | survivors |"]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for name, draw in sorted(draws.items()):
+        asserted = sum(fate.how == "caught" for fate in draw.fates.values())
+        died = len(draw.fates) - len(draw.survivors)
+        lines.append(
+            f"| {name} | {len(draw.fates)} | {draw.of} | {draw.seed} | {draw.killed:.1%} "
+            f"| {asserted} | {died - asserted} | {len(draw.survivors)} |"
+        )
+    lines.append(
+        "\n“Otherwise” is an error that is no assertion, a hang, or a store that does not open."
+    )
+    for name, draw in sorted(draws.items()):
+        lines.append(f"\n## Survivors of {name}\n")
+        for mutant, fate in sorted(draw.survivors.items()):
+            path, _, change = mutant.partition(": ")
+            reached = f"{fate.checks} checks reach it" if fate.checks else "no check reaches it"
+            lines.append(
+                f"- `{path}`: `` {change} `` ({reached}): {fate.why or 'not yet explained'}"
+            )
+    return "\n".join(lines) + "\n"
