@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-.PHONY: help demo test probes check format conform conform-postgres conform-redis contract kill-matrix bench prove soak clean
+.PHONY: help demo test probes check format conform conform-postgres conform-redis conform-template contract kill-matrix mutants bench prove soak clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -52,6 +52,13 @@ conform-postgres: $(STAMP)  ## the whole suite on the Postgres of the tests
 conform-redis: $(STAMP)  ## the whole suite on Redis 6.2, and on 8.2 where a vector set is always asked
 	$(PY) -m tests.redis_server --version 6.2 -- $(PY) -m conformance_tests --url '{url}' -n 2
 	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests tests.redis_indexed:open_backend -n 2
+
+conform-template: $(STAMP)  ## the whole suite on the stranger's backend of examples/, from wheels
+	$(PY) -m tests.wheels
+
+mutants: $(STAMP)  ## small changes to our code that the suite has to notice, into docs/mutants.md
+	$(PY) -m tests.mutants memory
+	$(PY) -m tests.mutants sqlite
 
 contract: $(STAMP)  ## write docs/contract.md and docs/command-line.md anew, from docstrings and help
 	$(PY) -m conformance_tests.contract --write

@@ -1,13 +1,13 @@
 """The wheel holds the core and the suite, and is enough to examine a backend."""
 
-import os
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Python, run_python
+from tests.conftest import ROOT, Python
+from tests.wheels import built, clean_venv
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -25,26 +25,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(folder: Path) -> Path:
     """The wheel of this tree."""
-    build = ("-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
-    built = run_python(folder, *build, seconds=200)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (found,) = folder.glob("*.whl")
-    return found
+    return built(ROOT, folder / "dist")
 
 
 @pytest.fixture(scope="module")
 def clean(folder: Path, wheel: Path) -> Path:
     """The Python of a fresh venv that holds the wheel, what it depends on, and pytest."""
-    venv = folder / "venv"
-    made = run_python(folder, "-m", "venv", "--without-pip", venv)
-    assert made.returncode == 0, made.stderr
-    executable = venv / ("Scripts" if os.name == "nt" else "bin") / "python"
-    pip = ("-m", "pip", "--python", executable, "install", "--quiet")
-    what = ("--constraint", ROOT / "constraints.txt", f"{wheel}[conformance]")
-    # The warnings of pip are its own business, so they are no errors here.
-    installed = run_python(folder, *pip, *what, seconds=300, warnings="default")
-    assert installed.returncode == 0, installed.stderr
-    return executable
+    return clean_venv(folder, f"{wheel}[conformance]")
 
 
 def test_the_wheel_holds_the_packages_whole_and_nothing_else(wheel: Path) -> None:
