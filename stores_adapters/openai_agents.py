@@ -5,10 +5,11 @@
 """
 
 import secrets
-from collections.abc import Sequence
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
 
-from stores_core import Backend, Event, InvalidRequestError, Message, Run
+from stores_core import Backend, CorruptRecordError, Event, InvalidRequestError, Message, Run
+from stores_core.errors import StoreError
 from stores_core.extras import need
 
 need("agents.memory.session_settings", extra="openai-agents", field="stores_adapters.openai_agents")
@@ -20,19 +21,24 @@ from agents.memory.session_settings import (  # noqa: E402 - after need
     resolve_session_limit,
 )
 
-REMOVAL = "openai-agents-removal"
-"""The kind of the events that say which items were popped. The last one holds all of them."""
+from stores_adapters.listing import runs_with  # noqa: E402 - after need
 
-Stretch = tuple[int, int]
-"""Positions from the first number up to the second, which is not among them."""
+SESSION = "openai-agents.session"
+"""The label of all runs of a session, its branches too: the id of the session."""
+
+BRANCH = "openai-agents.branch"
+"""The label of a run that says its own id: a fork made by hand inherits that of another run."""
+
+MOVED = "openai-agents-moved"
+"""The kind of the event that ends a branch: the session goes on in a fork of it."""
 
 
 class BackendSession:
-    """One conversation: the run whose id is ``session_id``, one message for each item.
+    """One conversation: one message for each item, beginning in the run ``session_id``.
 
-    An item comes back equal, key order included. The log of a run only grows, so a popped item
-    stays stored and an event says that it is gone; `clear_session` deletes the run with all that
-    it held. The session is the only writer of its run's events.
+    An item comes back equal, key order included. Popping an item forks the run one item back and
+    goes on in the fork, so what was popped stays where it was; `clear_session` deletes all runs of
+    the session. The session is the only writer of its runs' events.
 
     ``session_settings`` is what the SDK makes of it: its ``limit`` holds where a call gives none.
     Errors are those of the stores. The backend stays the caller's to close.
@@ -51,25 +57,15 @@ class BackendSession:
             if session_settings is None
             else coerce_session_settings(session_settings)
         )
+        self._moved = False
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The newest ``limit`` items, oldest first; all of them without a limit, none with 0.
 
         Raises InvalidRequestError for a negative, boolean or float limit.
         """
-        wanted = _checked(resolve_session_limit(limit, self.session_settings))
-        reach = wanted
-        while True:
-            run = await self._load(reach)
-            if run is None:
-                return []
-            removed = _removed_of(run)
-            start = _start_of_newest(wanted, run.message_count, removed)
-            first = run.message_count - len(run.messages)
-            if start >= first:
-                return _items(run.messages[start - first :], start, removed)
-            # Removed items stand among the newest messages: look further back.
-            reach = run.message_count - start
+        run = await self._branch(_checked(resolve_session_limit(limit, self.session_settings)))
+        return [_item_of(message) for message in run.messages] if run else []
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append the items, all or none, in one batch that no other writer's divides."""
@@ -77,62 +73,159 @@ class BackendSession:
             return
         messages = [_message_of(item) for item in items]
         runs, key = self.backend.runs, secrets.token_hex(16)
+        run_id, events = self.session_id, 0
         while True:
             answer = await runs.append_messages(
-                run_id=self.session_id, messages=messages, idempotency_key=key
+                run_id=run_id, messages=messages, expected_events=events, idempotency_key=key
             )
-            if answer.found:
+            if answer.found and not answer.conflict:
                 return
-            await runs.create_run(run_id=self.session_id)
+            run = await self._branch(0)
+            if run is None:
+                await self._create(self.session_id)
+            run_id, events = (run.id, run.event_count) if run else (self.session_id, 0)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the newest item and return it; None where there is none.
 
         Of any number of callers each gets another item, and none passes over an item that was
-        added meanwhile: a pop is one more event, written only where nothing came since it looked.
+        added meanwhile: the branch ends with an event, written only where nothing came since.
         """
         while True:
-            run = await self._load(1)
-            if run is None:
+            run = await self._branch(0)
+            if run is None or run.message_count == 0:
                 return None
-            removed = _removed_of(run)
-            if run.message_count == sum(stop - start for start, stop in removed):
-                return None
-            position = _start_of_newest(1, run.message_count, removed)
-            item = await self._item_at(position, run)
-            if item is None:
-                continue
+            move = Move(run.id, run.id, run.message_count - 1, secrets.token_hex(16))
             answer = await self.backend.runs.append_events(
-                run_id=self.session_id,
-                events=[_removal(_with_one_more(position, removed))],
+                run_id=run.id,
+                events=[move.event()],
                 expected_count=run.event_count,
                 expected_messages=run.message_count,
                 # A retry below, that did not see the first answer, pops no second item.
                 idempotency_key=secrets.token_hex(16),
             )
-            if answer.found and not answer.conflict:
-                return item
+            if not answer.found or answer.conflict:
+                continue
+            # Only now nobody can put another run's item there.
+            page = await self.backend.runs.read_messages(run_id=run.id, start=move.items, limit=1)
+            # The item is popped, whatever happens here: whoever comes next forks as well.
+            with suppress(StoreError):
+                await self._fork(move)
+                await self._say_at_the_root(move)
+            if page.entries:
+                return _item_of(page.entries[0])
 
     async def clear_session(self) -> None:
-        """Delete the run: all items, popped ones too, leave the storage."""
-        await self.backend.runs.delete_run(run_id=self.session_id)
+        """Delete all runs of the session: all items, popped ones too, leave the storage."""
+        # Those that are listed now cannot be of a session that begins anew once the root is gone.
+        runs = runs_with(self.backend, {SESSION: self.session_id})
+        own = [info.id async for info in runs if info.labels.get(BRANCH) == info.id]
+        for run_id in dict.fromkeys([self.session_id, *own]):
+            await self.backend.runs.delete_run(run_id=run_id)
 
-    async def _load(self, last_messages: int | None) -> Run | None:
-        answer = await self.backend.runs.load_run(
-            run_id=self.session_id, last_messages=last_messages, last_events=1
-        )
-        return answer.run
+    async def fork_session(self, session_id: str, items: int | None = None) -> "BackendSession":
+        """A new session that begins with the first ``items`` items of this one, or with all.
 
-    async def _item_at(self, position: int, run: Run) -> TResponseInputItem | None:
-        if position == run.message_count - 1:
-            return _item_of(run.messages[-1])
-        try:
-            page = await self.backend.runs.read_messages(
-                run_id=self.session_id, start=position, limit=1
+        It costs the same however many there are. Raises InvalidRequestError where a run of that
+        id is there already, this session has no items yet, or has fewer.
+        """
+        wanted = _checked(items) or 0
+        run = await self._branch(0)
+        held = run.message_count if run else 0
+        if run is None or wanted > held:
+            raise InvalidRequestError(
+                field="items", found=f"a session of {held} items", allowed="no more than it has"
             )
-        except InvalidRequestError:
-            return None  # cleared since, and shorter now
-        return _item_of(page.entries[0]) if page.entries else None
+        count = held if items is None else wanted
+        fork = BackendSession(session_id, self.backend, self.session_settings)
+        if not await fork._fork(Move(session_id, run.id, count, session_id)):
+            raise InvalidRequestError(
+                field="session_id", found="a run that is there already", allowed="a new id"
+            )
+        return fork
+
+    async def _branch(self, last_messages: int | None) -> Run | None:
+        """The run that the session goes on in, with its newest messages; None where none is."""
+        run_id, reached_by, tried = self.session_id, None, set[Move]()
+        while True:
+            # A root that was left behind is not read whole just to be told so.
+            wanted = 0 if self._moved and reached_by is None else last_messages
+            answer = await self.backend.runs.load_run(
+                run_id=run_id, last_messages=wanted, last_events=1
+            )
+            run = answer.run
+            if run is None:
+                if reached_by is None:
+                    return None
+                if reached_by in tried:
+                    raise CorruptRecordError(store="runs", id=run_id, position=0)
+                # Whoever popped was cut off before the fork. Then from the root again: the
+                # session may as well have been cleared meanwhile.
+                tried.add(reached_by)
+                await self._fork(reached_by)
+                run_id, reached_by = self.session_id, None
+                continue
+            move = _move_of(run)
+            if reached_by is None:
+                self._moved = move is not None
+            if move is not None:
+                run_id, reached_by = move.to, move
+            elif wanted == last_messages:
+                return run
+
+    async def _fork(self, move: "Move") -> bool:
+        """Make the run that the move names, if it is not there. False where it was not made."""
+        if move.items == 0:
+            return await self._create(move.to)
+        fork = await self.backend.runs.fork_run(
+            run_id=move.source,
+            new_run_id=move.to,
+            at_message=move.items,
+            labels=self._labels(move.to),
+        )
+        return fork.created
+
+    async def _create(self, run_id: str) -> bool:
+        created = await self.backend.runs.create_run(run_id=run_id, labels=self._labels(run_id))
+        return created.created
+
+    def _labels(self, run_id: str) -> dict[str, str]:
+        return {SESSION: self.session_id, BRANCH: run_id}
+
+    async def _say_at_the_root(self, move: "Move") -> None:
+        """So that nobody walks from branch to branch; an older word here is no worse."""
+        if move.source != self.session_id:
+            event = move._replace(of=self.session_id).event()
+            await self.backend.runs.append_events(run_id=self.session_id, events=[event])
+
+
+class Move(NamedTuple):
+    """Where a session goes on: the run ``of`` ends, ``to`` begins as the first ``items`` items
+    of ``source``. A fork of a run inherits its events, and with them moves that are not its own.
+    """
+
+    of: str
+    source: str
+    items: int
+    to: str
+
+    def event(self) -> Event:
+        further: dict[str, Any] = {"move": self._asdict()}
+        return Event(kind=MOVED, **further)
+
+
+def _move_of(run: Run) -> Move | None:
+    if not run.events:
+        return None
+    event = run.events[-1]
+    if event.kind != MOVED:
+        raise InvalidRequestError(
+            field="session_id",
+            found="a run whose events another writer appends",
+            allowed="a run that belongs to the session alone",
+        )
+    move = Move(**(event.model_extra or {})["move"])
+    return move if move.of == run.id else None
 
 
 def _checked(limit: int | None) -> int | None:
@@ -156,56 +249,3 @@ def _message_of(item: TResponseInputItem) -> Message:
 
 def _item_of(message: Message) -> TResponseInputItem:
     return cast(TResponseInputItem, (message.model_extra or {})["item"])
-
-
-def _items(messages: Sequence[Message], start: int, removed: list[Stretch]) -> list[Any]:
-    return [
-        _item_of(message)
-        for position, message in enumerate(messages, start)
-        if not any(first <= position < stop for first, stop in removed)
-    ]
-
-
-# Which items are gone. The positions are kept as stretches, ascending, none touching another;
-# pops take from the end, so there are few stretches, however many items went.
-
-
-def _removal(removed: list[list[int]]) -> Event:
-    further: dict[str, Any] = {"removed": removed}
-    return Event(kind=REMOVAL, **further)
-
-
-def _removed_of(run: Run) -> list[Stretch]:
-    if not run.events:
-        return []
-    event = run.events[-1]
-    if event.kind != REMOVAL:
-        raise InvalidRequestError(
-            field="session_id",
-            found="a run whose events another writer appends",
-            allowed="a run that belongs to the session alone",
-        )
-    return [(start, stop) for start, stop in (event.model_extra or {})["removed"]]
-
-
-def _with_one_more(position: int, removed: list[Stretch]) -> list[list[int]]:
-    joined: list[list[int]] = []
-    for start, stop in sorted([*removed, (position, position + 1)]):
-        if joined and joined[-1][1] == start:
-            joined[-1][1] = stop
-        else:
-            joined.append([start, stop])
-    return joined
-
-
-def _start_of_newest(wanted: int | None, count: int, removed: list[Stretch]) -> int:
-    """The position from which on ``wanted`` items stand; 0 where there are not so many."""
-    if wanted is None:
-        return 0
-    stop = count
-    for start, end in [*reversed(removed), (0, 0)]:
-        if stop - end >= wanted:
-            return stop - wanted
-        wanted -= stop - end
-        stop = start
-    return 0

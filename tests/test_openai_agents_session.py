@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("agents", reason="needs the extra openai-agents")
 
-from stores_adapters.openai_agents import BackendSession
+from stores_adapters.openai_agents import SESSION, BackendSession
 from stores_core import Backend, Event, InvalidRequestError, open_backend
 from stores_core.codec import canonical
 from stores_core.opening import schemes
@@ -50,11 +50,11 @@ def said(*texts: str) -> list[Any]:
     return [{"role": "user", "content": text} for text in texts]
 
 
-async def test_forty_racing_pops_give_forty_different_items(url: str) -> None:
+async def test_racing_pops_give_different_items(url: str) -> None:
     async with opened(url) as (backend, session):
-        items = said(*map(str, range(40)))
+        items = said(*map(str, range(12)))
         await session.add_items(items)
-        callers = [BackendSession("conversation", backend) for _ in range(40)]
+        callers = [BackendSession("conversation", backend) for _ in range(12)]
         popped = await asyncio.gather(*[caller.pop_item() for caller in callers])
         assert sorted(map(canonical, popped)) == sorted(map(canonical, items))
         assert await session.get_items() == []
@@ -156,6 +156,110 @@ async def test_clearing_removes_everything_and_the_session_goes_on(url: str) -> 
         await session.clear_session()
         await session.add_items(said("three"))
         assert await session.get_items() == said("three")
+
+
+async def texts_of(backend: Backend) -> dict[str, list[str]]:
+    """The texts of the items in each run, by the run's id."""
+    found: dict[str, list[str]] = {}
+    for info in (await backend.runs.list_runs()).runs:
+        page = await backend.runs.read_messages(run_id=info.id)
+        extras = [message.model_extra or {} for message in page.entries]
+        found[info.id] = [extra["item"]["content"] for extra in extras]
+    return found
+
+
+async def test_what_was_popped_stays_in_a_branch_that_shares_what_came_before(url: str) -> None:
+    async with opened(url) as (backend, session):
+        await session.add_items(said("one", "two", "three"))
+        await session.pop_item()
+        await session.pop_item()
+        await session.add_items(said("other"))
+        assert sorted((await texts_of(backend)).values()) == [
+            ["one", "other"],
+            ["one", "two"],
+            ["one", "two", "three"],
+        ]
+        runs = (await backend.runs.list_runs(labels={SESSION: "conversation"})).runs
+        assert [run.fork_point for run in runs] == [1, 2, 0]
+        assert [run.parent_id for run in runs] == [runs[1].id, "conversation", ""]
+
+
+async def test_a_pop_that_was_cut_off_before_its_fork_is_completed_by_the_next_call(
+    url: str,
+) -> None:
+    before_the_fork = Meanwhile("fork_run")
+    async with open_backend(url, interceptors=[before_the_fork]) as backend:
+        session = BackendSession("conversation", backend)
+        await session.add_items(said("one", "two"))
+
+        async def cut_off() -> None:
+            raise ConnectionError
+
+        before_the_fork.act = cut_off
+        assert [await session.pop_item()] == said("two")
+        assert len((await backend.runs.list_runs()).runs) == 1
+        other = BackendSession("conversation", backend)
+        await other.add_items(said("three"))
+        assert await session.get_items() == said("one", "three")
+
+
+async def test_a_clear_in_the_middle_of_a_pop_and_items_added_then_are_not_popped(
+    url: str,
+) -> None:
+    before_the_append = Meanwhile("append_events")
+    async with open_backend(url, interceptors=[before_the_append]) as backend:
+        session = BackendSession("conversation", backend)
+        await session.add_items(said("old"))
+
+        async def begin_anew() -> None:
+            await session.clear_session()
+            await session.add_items(said("new"))
+
+        before_the_append.act = begin_anew
+        assert [await session.pop_item()] == said("new")
+        assert await session.get_items() == []
+
+
+async def test_a_session_forks_at_any_item_and_neither_side_changes_the_other(url: str) -> None:
+    async with opened(url) as (backend, session):
+        await session.add_items(said("one", "two", "three"))
+        await session.pop_item()
+        whole = await session.fork_session("whole")
+        first = await session.fork_session("first", 1)
+        none = await session.fork_session("none", 0)
+        for fork, text in ((whole, "a"), (first, "b"), (none, "c")):
+            await fork.add_items(said(text))
+        await session.add_items(said("d"))
+        assert await session.get_items() == said("one", "two", "d")
+        assert await whole.get_items() == said("one", "two", "a")
+        assert await first.get_items() == said("one", "b")
+        assert await none.get_items() == said("c")
+        await session.clear_session()
+        assert [await whole.pop_item()] == said("a")
+        with pytest.raises(InvalidRequestError, match="session_id"):
+            await first.fork_session("whole")
+        with pytest.raises(InvalidRequestError, match="items"):
+            await first.fork_session("more", 3)
+        # A fork made by hand of a session that went on elsewhere goes ways of its own, too.
+        await whole.pop_item()
+        await backend.runs.fork_run(run_id="whole", new_run_id="by-hand")
+        by_hand = BackendSession("by-hand", backend)
+        await by_hand.add_items(said("e"))
+        assert await by_hand.get_items() == said("one", "two", "a", "e")
+        assert await whole.get_items() == said("one")
+        await whole.clear_session()
+        assert await by_hand.get_items() == said("one", "two", "a", "e")
+
+
+async def test_a_session_whose_branch_was_deleted_by_hand_is_mended_from_the_one_before(
+    url: str,
+) -> None:
+    async with opened(url) as (backend, session):
+        await session.add_items(said("one", "two"))
+        await session.pop_item()
+        branch = (await backend.runs.list_runs(limit=1)).runs[0]
+        await backend.runs.delete_run(run_id=branch.id)
+        assert await session.get_items() == said("one")
 
 
 async def test_racing_first_items_are_all_kept(url: str) -> None:
