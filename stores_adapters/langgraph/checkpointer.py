@@ -289,7 +289,9 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
 
     async def _runs_of(self, thread_id: str | None) -> list[RunInfo]:
         labels = {KIND: CHECKPOINTS} if thread_id is None else {THREAD: str(thread_id)}
-        return [info async for info in runs_with(self._backend, labels)]
+        found = runs_with(self._backend, labels)
+        # A fork made by hand inherits the labels, and is no namespace of the thread.
+        return [info async for info in found if info.id == run_beside(info.labels[THREAD], info.id)]
 
 
 async def _first(
