@@ -26,6 +26,7 @@ from stores_core.capabilities import Durability
 from stores_core.embedding import NoteEmbedder, to_reembed_with
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
+from stores_files import links
 from stores_files.failures import nothing_applied, perhaps_applied
 from stores_files.note_verifying import verify_notes
 from stores_files.reembedding import reembed
@@ -68,20 +69,34 @@ class FileAdmin:
             )
         if kind in _MEMORY:
             warnings.append(f"the folder is on {kind}, which is memory: it ends with the machine")
-        mode = await self._storage.run(self._mode)
+        mode, gives_links = await self._storage.run(self._looked_at)
+        settings = {"file_system": kind} if kind else {}
+        if gives_links is not None:
+            settings["hard_links"] = "yes" if gives_links else "no"
+        if gives_links is False:
+            warnings.append(
+                "the disk gives no file a second name (hard links), so each fork copies what it "
+                "reads and equal results are stored more than once"
+            )
         if mode & 0o077:
             warnings.append(f"the folder is open to other users (mode {mode:04o}); chmod 700 it")
         return CheckResponse(
             versions={"format": f"{found.revision} (code: {CODE})", "system": sys.platform},
             schema_state=found.state,
             durability=self._durability,
-            settings={"file_system": kind} if kind else {},
+            settings=settings,
             warnings=warnings,
         )
 
-    def _mode(self) -> int:
+    def _looked_at(self) -> tuple[int, bool | None]:
+        """The folder's mode, and whether files have second names; None where none can be made."""
+        disk, root = self._storage.disk, self._storage.root
         with nothing_applied():
-            return self._storage.disk.mode(self._storage.root)
+            mode = disk.mode(root)
+        try:
+            return mode, links.are_given(disk, root)
+        except OSError:
+            return mode, None
 
     async def measure(self, request: MeasureRequest) -> MeasureResponse:
         size = await self._tenant.read(count_bytes, 0)
@@ -96,7 +111,9 @@ class FileAdmin:
     async def migrate(self, request: MigrateRequest) -> MigrateResponse:
         def work() -> list[str]:
             with nothing_applied():
-                return self._storage.migrate(request.target)
+                applied = self._storage.migrate(request.target)
+            self._tenant.renew()
+            return applied
 
         return MigrateResponse(applied=await self._storage.run(work))
 

@@ -10,6 +10,7 @@ import hashlib
 import secrets
 
 from stores_files.layout import CONTENTS
+from stores_files.links import is_refused
 from stores_files.places import NEW, Place
 
 
@@ -17,24 +18,28 @@ def digest_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def keep(place: Place, body: bytes, folder: int, name: str) -> str:
-    """Give a folder a file of this body, on the disk for certain; its digest."""
-    disk, digest = place.disk, digest_of(body)
+def keep(place: Place, body: bytes, digest: str, folder: int, name: str) -> None:
+    """Give a folder a file of this body, on the disk for certain."""
+    disk = place.disk
     for _ in range(3):
         try:
             disk.link(place[CONTENTS], digest, folder, name)
-            return digest
+            return
         except FileNotFoundError:
             _write(place, body, digest)
         except OSError as error:
-            if error.errno != errno.EMLINK:
+            if not is_refused(error):
                 raise
+            if error.errno != errno.EMLINK:  # a disk without links, where nothing is shared
+                with contextlib.suppress(FileNotFoundError):
+                    disk.rename(place[CONTENTS], digest, folder, name)
+                    return
+                continue
             break
-    # As many names as the disk allows, or freed each time: a copy of its own.
+    # As many names as the disk allows, or freed or moved each time: a copy of its own.
     with disk.opened(disk.make_file(folder, name)) as file:
         disk.write(file, 0, body)
         disk.sync(file)
-    return digest
 
 
 def _write(place: Place, body: bytes, digest: str) -> None:

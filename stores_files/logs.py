@@ -1,12 +1,12 @@
 """Journals as files of a tenant: making, sharing, joining and freeing them.
 
 Each journal has its own name in the folder of logs, and one more in the folder of each run that
-reads it. So the system counts the users, and a journal whose only name is its own is free.
+reads it. So the system counts the users, and a journal whose only name is its own is free. On a
+disk that gives no second name a journal lies in the folder of its run, and forks have copies.
 """
 
 import contextlib
 import dataclasses
-import errno
 import secrets
 from collections.abc import Generator, Sequence
 
@@ -18,11 +18,15 @@ from stores_files.failures import perhaps_applied
 from stores_files.headers import Header, Range, as_json
 from stores_files.journal import Journal
 from stores_files.layout import HEADER, JOURNAL, LOGS
+from stores_files.links import copy, is_refused, link_or_copy, link_or_move
 from stores_files.places import NEW, Place, replace
 from stores_files.run_folders import RunFolder, log_of, shared_name
 
 LOOSE = ".loose"
 """What the name of such a mark ends in."""
+
+_NAMES = 2
+"""So many names has a journal that one run reads."""
 
 
 def new_id() -> str:
@@ -55,7 +59,7 @@ def append(place: Place, run: RunFolder, batches: Sequence[Batch]) -> list[Commi
         disk.sync_folder(logs)
         with contextlib.suppress(FileNotFoundError):
             disk.unlink(run.folder, JOURNAL)  # one that was set aside
-        disk.link(logs, name, run.folder, JOURNAL)
+        link_or_move(disk, logs, name, run.folder, JOURNAL)
     except BaseException:
         journal.close()
         with contextlib.suppress(OSError):
@@ -109,19 +113,29 @@ def _set_aside(
 
 
 def share(place: Place, source: RunFolder | None, parts: Sequence[Range], folder: int) -> None:
-    """Give a new run's folder a name for each journal that it reads.
+    """Give a new run's folder a name for each journal that it reads, or a copy of what it reads.
 
-    Raises OSError (EMLINK) where the disk allows no more names for one.
+    Raises TooManyNamesError where a fresh copy for the source could be shared again.
     """
+    disk, where = place.disk, place[LOGS] if source is None else source.folder
     for journal in dict.fromkeys(part.journal for part in parts):
-        name, where = shared_name(journal), place[LOGS] if source is None else source.folder
         own = source is not None and source.own is not None and source.own.id == journal
-        place.disk.link(where, JOURNAL if own else name, folder, name)
+        file, name = JOURNAL if own else shared_name(journal), shared_name(journal)
+        try:
+            disk.link(where, file, folder, name)
+        except OSError as error:
+            if not is_refused(error):
+                raise
+            if source is not None and disk.links_of(where, file) > _NAMES:
+                raise TooManyNamesError from error
+            commit = max(part.commit for part in parts if part.journal == journal)
+            with contextlib.closing(Journal.open(disk, where, file, limit=commit)) as opened:
+                end = opened.end
+            copy(disk, where, file, folder, name, end)
 
 
-def has_too_many_names(error: OSError) -> bool:
-    """Whether a disk refused one more name for a file, so that it is copied instead."""
-    return error.errno == errno.EMLINK
+class TooManyNamesError(Exception):
+    """The disk allows no more names for a journal that was to be shared."""
 
 
 def make_room(place: Place, run: RunFolder, *, copy_all: bool = False) -> bool:
@@ -152,7 +166,7 @@ def _join(
                 joined[kind].append(_joined(place, run, kind, parts[first:last]))
     own = run.own.id if run.own else ""
     if any(part.journal == own for kind in joined for part in kind):
-        place.disk.link(run.folder, JOURNAL, run.folder, shared_name(own))
+        link_or_copy(place.disk, run.folder, JOURNAL, run.folder, shared_name(own))
     _set_aside(place, run, (joined[MESSAGES], joined[EVENTS]))
     used = {shared_name(part.journal) for kind in joined for part in kind}
     for journal in {part.journal for kind in ranges for part in kind} - {own}:
@@ -173,7 +187,7 @@ def _joined(place: Place, run: RunFolder, kind: int, parts: Sequence[Range]) -> 
                 _copy(source, journal, kind, part.length)
         count = _finished(place, journal).length(kind)
         name = shared_name(journal.id)
-        place.disk.link(place[LOGS], name, run.folder, name)
+        link_or_move(place.disk, place[LOGS], name, run.folder, name)
         commit = journal.commit_of(kind, count - 1).offset
     finally:
         journal.close()

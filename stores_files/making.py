@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import secrets
-from collections.abc import Sequence
 
 from stores_core.errors import StoreUnavailableError
 from stores_core.ranges import MAX_RANGES, cut
@@ -14,17 +13,13 @@ from stores_files.failures import perhaps_applied
 from stores_files.headers import Header, Range, as_json
 from stores_files.layout import HEADER, RUNS, STAGING
 from stores_files.listing import gone, line_of
-from stores_files.logs import has_too_many_names, make_room, new_id, seal, share
+from stores_files.logs import TooManyNamesError, make_room, new_id, seal, share
 from stores_files.names import name_of
 from stores_files.places import Place, remove_folder, write_new
 from stores_files.run_folders import RunFolder
 from stores_files.storage import Tenant
 
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
-
-
-class TooManyNamesError(Exception):
-    """The disk allows no more names for a journal that was to be shared."""
 
 
 def claim(place: Place, tenant: Tenant, header: Header, source: RunFolder | None = None) -> bool:
@@ -41,7 +36,7 @@ def claim(place: Place, tenant: Tenant, header: Header, source: RunFolder | None
     try:
         with disk.opened(disk.open_folder(place[STAGING], new)) as folder:
             write_new(disk, folder, HEADER, as_json(header))
-            _share(place, source, [*header.ranges[MESSAGES], *header.ranges[EVENTS]], folder)
+            share(place, source, [*header.ranges[MESSAGES], *header.ranges[EVENTS]], folder)
             disk.sync_folder(folder)
         # First the line, so that no run is without one.
         line = line_of(
@@ -66,15 +61,6 @@ def _taken(place: Place) -> bool:
     """Nobody is told that a run is there before that is so for certain."""
     place.disk.sync_folder(place[RUNS])
     return False
-
-
-def _share(place: Place, source: RunFolder | None, parts: Sequence[Range], folder: int) -> None:
-    try:
-        share(place, source, parts, folder)
-    except OSError as error:
-        if has_too_many_names(error):
-            raise TooManyNamesError from error
-        raise
 
 
 def forked(place: Place, tenant: Tenant, request: ForkRunRequest) -> ForkRunResponse:

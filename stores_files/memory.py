@@ -59,6 +59,7 @@ class FileMemoryStore:
         self._tenant = tenant
         self._embedder = embedder
         self._cap = cap
+        self._is_known_right = False
 
     async def put_memory(self, request: PutMemoryRequest) -> PutMemoryResponse:
         vectors = await self._vectors([request.item])
@@ -103,12 +104,20 @@ class FileMemoryStore:
     async def _vectors(self, items: Sequence[MemoryItem]) -> Sequence[Vector]:
         if self._embedder is None:
             return ()
-        await self._tenant.read(self._check_embedder, None)
+        await self._check_before()
         return await self._embedder.notes(items)
+
+    async def _check_before(self) -> None:
+        """Spare the embedder what would be refused; it was asked in vain at most once."""
+        if not self._is_known_right:
+            await self._tenant.read(self._check_embedder, None)
 
     def _check_embedder(self, place: Place) -> None:
         if self._embedder is not None:
-            check_embedder(read_state(place).embedder, self._embedder.info)
+            self._is_known_right = False
+            found = read_state(place).embedder
+            check_embedder(found, self._embedder.info)
+            self._is_known_right = found is not None
 
     async def _put(self, work: Callable[[Place], T]) -> T:
         """Write notes; the first vectors of a tenant also say whose they are, in one step."""
@@ -195,7 +204,7 @@ class FileMemoryStore:
         self, request: ListMemoriesRequest, embedder: NoteEmbedder
     ) -> ListMemoriesResponse:
         info = embedder.info
-        await self._tenant.read(self._check_embedder, None)
+        await self._check_before()
         query = await embedder.query(request.query)
 
         def work(place: Place) -> ListMemoriesResponse | list[StoredMemory]:

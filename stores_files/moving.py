@@ -1,7 +1,7 @@
 """Export and import in files; notes are in stores_files.note_moving."""
 
 import contextlib
-from collections.abc import Generator
+import secrets
 
 from stores_core.codec import canonical
 from stores_core.errors import InvalidRequestError
@@ -32,16 +32,18 @@ from stores_core.moving import (
 from stores_core.values import from_micros, micros
 from stores_files.commits import EVENTS, MESSAGES, PREFIX, Batch
 from stores_files.failures import perhaps_applied
+from stores_files.finding_logs import Homes, among_logs
 from stores_files.headers import Header, Range, as_json
 from stores_files.journal import Journal
 from stores_files.layout import HEADER, LOGS
+from stores_files.links import link_or_copy
 from stores_files.listing import Entry, gone, line_of
 from stores_files.logs import free, journals_of, new_id
 from stores_files.making import claim
 from stores_files.note_moving import export_memories, import_memories
-from stores_files.places import Place, replace
+from stores_files.places import NEW, Place, replace
 from stores_files.result_folders import NewResult, StoredResult, entered, put, read_result
-from stores_files.run_folders import RunFolder, log_of, shared_name
+from stores_files.run_folders import RunFolder, shared_name
 from stores_files.storage import Tenant
 
 
@@ -50,9 +52,11 @@ class FileMoving:
 
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
+        self._homes = Homes()
 
     async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
         def work(place: Place) -> ExportRunsResponse:
+            self._homes.forget()
             records: list[RunRecord] = []
             position = request.cursor
 
@@ -74,7 +78,7 @@ class FileMoving:
 
     async def export_entries(self, request: ExportEntriesRequest) -> ExportEntriesResponse:
         def work(place: Place) -> ExportEntriesResponse:
-            with _opened(place, request.log) as found:
+            with self._homes.opened(place, request.log) as found:
                 if found is None:
                     return ExportEntriesResponse()
                 journal, kind = found
@@ -97,7 +101,7 @@ class FileMoving:
             # One import at a time: each looks at how much of the log is there and adds to it.
             with (
                 place.disk.locked(place[LOGS], self._tenant.storage.lock_timeout),
-                _opened(place, request.log) as found,
+                among_logs(place, request.log) as found,
             ):
                 if found is None:
                     journal, kind, written_here = self._new_log(place, request.log), MESSAGES, False
@@ -148,8 +152,13 @@ class FileMoving:
     def _bring_up_to_date(self, place: Place, run: RunFolder, header: Header) -> None:
         disk, old = place.disk, run.header
         wanted = journals_of(header) - {header.journal}
-        for journal in wanted - journals_of(old):
-            disk.link(place[LOGS], shared_name(journal), run.folder, shared_name(journal))
+        for name in map(shared_name, wanted):
+            if disk.identity_of(run.folder, name) != disk.identity_of(place[LOGS], name):
+                # Not there yet, or a copy, which may lack what was imported since.
+                new = NEW + secrets.token_hex(8)
+                link_or_copy(disk, place[LOGS], name, run.folder, new)
+                disk.rename(run.folder, new, run.folder, name)
+        disk.sync_folder(run.folder)  # before the file that speaks of them
         line = line_of(
             header.id, header.generation, header.created, header.labels, parent=header.parent
         )
@@ -234,30 +243,6 @@ def _record(run: RunFolder) -> RunRecord:
     return RunRecord(info=run.info(), keys=keys, messages=ranges[MESSAGES], events=ranges[EVENTS])
 
 
-@contextlib.contextmanager
-def _opened(place: Place, log: str) -> Generator[tuple[Journal, int] | None]:
-    """The journal that holds a log, and as which kind of entries; None where there is none."""
-    found = _found(place, log)
-    try:
-        yield found
-    finally:
-        if found is not None:
-            found[0].close()
-
-
-def _found(place: Place, log: str) -> tuple[Journal, int] | None:
-    # An imported log is a journal of its name; one that was written here is half of a journal.
-    named = [(log, MESSAGES)]
-    named += [(log[:-1], kind) for kind in (MESSAGES, EVENTS) if log == log_of(log[:-1], kind)]
-    for name, kind in named:
-        with contextlib.suppress(FileNotFoundError):
-            journal = Journal.open(place.disk, place[LOGS], shared_name(name))
-            if journal.id == name:
-                return journal, kind
-            journal.close()
-    return None
-
-
 def _header(place: Place, record: RunRecord) -> Header:
     """The header of a run that is imported; its logs must be here to that length."""
     info = record.info
@@ -280,7 +265,7 @@ def _brought(place: Place, record: RunRecord, field: str) -> list[Range]:
     ranges = record.messages if field == "messages" else record.events
     found: list[Range] = []
     for index, part in enumerate(ranges):
-        with _opened(place, part.log) as opened:
+        with among_logs(place, part.log) as opened:
             there = opened[0].length(opened[1]) if opened else 0
             if opened is None or there < part.length:
                 raise InvalidRequestError(

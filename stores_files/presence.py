@@ -40,15 +40,22 @@ class Presence:
     def __init__(self, disk: Disk, tenants: int, name: str, patience: float) -> None:
         self._disk, self._tenants, self._name, self._patience = disk, tenants, name, patience
         self._shared: _Opened | None = None
-        self._erased: list[_Opened] = []
+        self._left: list[_Opened] = []
         self._first, self._counting = threading.Lock(), threading.Lock()
 
     def close(self) -> None:
         """Let go of the folder, which nobody here works in any more."""
-        for each in (*self._erased, self._shared):
+        for each in (*self._left, self._shared):
             if each is not None:
                 each.close()
-        self._shared, self._erased = None, []
+        self._shared, self._left = None, []
+
+    def renew(self) -> None:
+        """Open it anew next time: its tenant.json was replaced."""
+        with self._first:
+            if self._shared is not None:
+                self._left.append(self._shared)
+                self._shared = None
 
     def enter(self, stack: contextlib.ExitStack) -> Place | None:
         """The folder, None where there is none. It is not erased before the stack is closed."""
@@ -110,7 +117,7 @@ class Presence:
                             opened.users, opened.lock = 1, lock.pop_all()
                         return opened
                 # Erased. Another thread may be about to look at it, so it is closed in the end.
-                self._erased.append(opened)
+                self._left.append(opened)
                 self._shared = None
         finally:
             self._first.release()

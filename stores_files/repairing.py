@@ -17,6 +17,7 @@ from stores_files.failures import nothing_applied
 from stores_files.headers import Header, Range, from_json
 from stores_files.journal import Journal
 from stores_files.layout import HEADER, JOURNAL, LOGS, RESULTS, RUNS
+from stores_files.links import is_refused
 from stores_files.listing import line_of
 from stores_files.logs import free, fresh, journals_of, new_id
 from stores_files.making import claim
@@ -261,14 +262,18 @@ def _linked(place: Place, run: str, name: str, log: str) -> bool:
         if ours is None or ours == theirs:
             return False
         if theirs is None or disk.size_of(folder, name) > disk.size_of(logs, log):
-            _replaced_by_link(place, folder, name, logs, log)
-        else:
-            _replaced_by_link(place, logs, log, folder, name)
-        return True
+            return _replaced_by_link(place, folder, name, logs, log)
+        return _replaced_by_link(place, logs, log, folder, name)
 
 
-def _replaced_by_link(place: Place, folder: int, name: str, to: int, to_name: str) -> None:
+def _replaced_by_link(place: Place, folder: int, name: str, to: int, to_name: str) -> bool:
     new = NEW + secrets.token_hex(8)
-    place.disk.link(folder, name, to, new)
+    try:
+        place.disk.link(folder, name, to, new)
+    except OSError as error:
+        if not is_refused(error):
+            raise
+        return False  # as it is to be on this disk
     place.disk.rename(to, new, to, to_name)
     place.disk.sync_folder(to)
+    return True

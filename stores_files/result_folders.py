@@ -196,8 +196,8 @@ def _claimed(place: Place, new: NewResult) -> bool:
 
 def _bring(place: Place, new: NewResult, folder: int) -> None:
     text, rest = new.stored.names()
-    contents.keep(place, new.text, folder, text)
-    contents.keep(place, new.rest, folder, rest)
+    contents.keep(place, new.text, new.stored.text, folder, text)
+    contents.keep(place, new.rest, new.stored.rest, folder, rest)
 
 
 def _drop(place: Place, tenant: Tenant, old: StoredResult, folder: int) -> None:

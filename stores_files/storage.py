@@ -123,7 +123,7 @@ class Storage:
                 return []
             try:
                 with self._alone():
-                    return migrate(self.disk, self.root, target)
+                    return migrate(self.disk, self.root, target, self.lock_timeout)
             finally:
                 self._keep_format()
 
@@ -256,6 +256,10 @@ class Tenant:
         self.listing.close()
         self.result_listing.close()
         self._presence.close()
+
+    def renew(self) -> None:
+        """Look anew at the tenant's own files, which a step of the format replaced."""
+        self._presence.renew()
 
     @contextlib.contextmanager
     def made(self, *, alone: bool = False) -> Generator[Place]:

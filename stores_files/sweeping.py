@@ -14,6 +14,7 @@ from stores_files.headers import Header, Range, as_json, from_json
 from stores_files.journal import Journal
 from stores_files.layout import HEADER, LOGS, RUNS
 from stores_files.left_overs import remove_left_overs
+from stores_files.links import link_or_copy
 from stores_files.logs import LOOSE, copied, free, tidied
 from stores_files.note_sweeping import sweep_notes
 from stores_files.places import Place, read_json, replace
@@ -144,7 +145,7 @@ def _move_users(place: Place, journal: Journal, need: Need) -> None:
             )
             with tidied(place, folder):
                 with contextlib.suppress(FileExistsError):
-                    disk.link(logs, shared_name(fresh.id), folder, shared_name(fresh.id))
+                    link_or_copy(disk, logs, shared_name(fresh.id), folder, shared_name(fresh.id))
                 disk.sync_folder(folder)  # before the file that speaks of it
                 replace(disk, folder, HEADER, as_json(header))
                 with contextlib.suppress(FileNotFoundError):

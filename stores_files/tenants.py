@@ -4,7 +4,7 @@ import contextlib
 import secrets
 
 from stores_files.disk import Disk
-from stores_files.layout import CONTENTS, HEADER, LOGS, NOTES, RESULT, RESULTS, RUNS, TENANT
+from stores_files.layout import CONTENTS, LOGS, NOTES, RESULTS, RUNS, TENANT
 from stores_files.names import name_of
 from stores_files.places import NEW, Place, read_json, remove_folder
 from stores_files.storage import Storage, Tenant
@@ -51,14 +51,15 @@ def count_bytes(place: Place) -> int:
     disk, size = place.disk, 0
     for kind in (LOGS, CONTENTS):
         size += sum(disk.size_of(place[kind], name) for name in disk.names(place[kind]))
-    # What these share has been counted under its own name.
-    for kind, only in ((RUNS, [HEADER]), (RESULTS, [RESULT]), (NOTES, None)):
+    for kind in (RUNS, RESULTS, NOTES):
         for name in disk.names(place[kind]):
             with contextlib.suppress(FileNotFoundError):
-                size += _within(disk, place[kind], name, only)
+                size += _within(disk, place[kind], name)
     return size
 
 
-def _within(disk: Disk, folder: int, name: str, only: list[str] | None) -> int:
+def _within(disk: Disk, folder: int, name: str) -> int:
+    # What has several names has been counted under its own.
     with disk.opened(disk.open_folder(folder, name)) as inner:
-        return sum(disk.size_of(inner, each) for each in only or disk.names(inner))
+        alone = [each for each in disk.names(inner) if disk.links_of(inner, each) == 1]
+        return sum(disk.size_of(inner, each) for each in alone)

@@ -5,6 +5,7 @@ from functools import partial
 from stores_core.codec import decode_event, decode_message
 from stores_core.errors import CorruptRecordError, StoreError
 from stores_core.findings import Findings
+from stores_files import links
 from stores_files.commits import EVENTS, MESSAGES
 from stores_files.layout import (
     CATALOG,
@@ -104,7 +105,9 @@ def _verify_place(
         findings.add("runs", id, "it is not listed; `repair` lists it again")
     for file in run.names() - {HEADER}:
         log = shared_name(run.header.journal) if file == JOURNAL else file
-        if disk.identity_of(run.folder, file) != disk.identity_of(place[LOGS], log):
+        if disk.identity_of(run.folder, file) == disk.identity_of(place[LOGS], log):
+            continue
+        if links.are_given(disk, place.folder):
             what = "a journal of it is not the one among the logs, as in a copy without hard links"
             findings.add("runs", id, f"{what}; `repair` links it again")
 

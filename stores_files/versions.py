@@ -1,7 +1,5 @@
 """The stored format: its revision, how a folder is recognised, and the way between revisions."""
 
-import contextlib
-import errno
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +20,7 @@ ADVICE = (
     "others cannot open the folder until all steps are done",
 )
 
-_NEW, _SECOND = ".new-marker", ".new-marker-too"
-_NO_LINKS = {errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_NEW = ".new-marker"
 
 
 class Marker(NamedTuple):
@@ -116,7 +113,7 @@ def read_marker(disk: Disk, root: int) -> Marker:
 
 
 def _made(disk: Disk, root: int) -> Marker:
-    left = [name for name in disk.names(root) if name not in (TENANTS, _NEW, _SECOND)]
+    left = [name for name in disk.names(root) if name not in (TENANTS, _NEW)]
     if left:
         raise InvalidRequestError(
             field="url",
@@ -125,30 +122,9 @@ def _made(disk: Disk, root: int) -> Marker:
         )
     if disk.identity_of(root, TENANTS) is None:
         disk.make_folder(root, TENANTS)
-    _check_links(disk, root)
     marker = Marker(CODE, secrets.token_hex(16))
     _write(disk, root, marker)
     return marker
-
-
-def _check_links(disk: Disk, root: int) -> None:
-    """Raises InvalidRequestError where the disk gives a file no second name."""
-    for name in (_NEW, _SECOND):
-        with contextlib.suppress(FileNotFoundError):
-            disk.unlink(root, name)
-    disk.close(disk.make_file(root, _NEW))
-    try:
-        disk.link(root, _NEW, root, _SECOND)
-    except OSError as error:
-        disk.unlink(root, _NEW)
-        if error.errno not in _NO_LINKS:
-            raise
-        raise InvalidRequestError(
-            field="url",
-            found="a disk on which a file cannot have two names (hard links)",
-            allowed="a folder on another disk, or sqlite:path",
-        ) from error
-    disk.unlink(root, _SECOND)
 
 
 def _write(disk: Disk, root: int, marker: Marker) -> None:
@@ -175,8 +151,11 @@ def plan(found: Marker, target: str = "") -> Sequence[Step]:
     return _steps(start, end)
 
 
-def migrate(disk: Disk, root: int, target: str = "") -> list[str]:
-    """Take the steps that are left; what was done. Nobody else has the folder open."""
+def migrate(disk: Disk, root: int, target: str = "", patience: float = 0) -> list[str]:
+    """Take the steps that are left; what was done. Nobody else has the folder open.
+
+    For what this client has begun in a tenant it waits up to ``patience`` seconds.
+    """
     marker, done = read_marker(disk, root), list[str]()
     for step in plan(marker, target):
         newer = max(step.start, step.end, key=lambda revision: revision.number)
@@ -187,7 +166,8 @@ def migrate(disk: Disk, root: int, target: str = "") -> list[str]:
                     continue  # never finished, or erased
                 with disk.opened(disk.open_folder(tenants, name)) as tenant:
                     if disk.identity_of(tenant, TENANT) is not None:
-                        step.work(disk, tenant)
+                        with disk.locked(tenant, patience):
+                            step.work(disk, tenant)
         _write(disk, root, Marker(step.end, marker.identity))
         done.append(step.sentence)
     return done

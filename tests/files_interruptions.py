@@ -15,7 +15,7 @@ from stores_core.errors import OutcomeUnknownError, StoreUnavailableError
 from stores_files.storage import Tenant
 from tests.files_crashes import Platter, reachable
 from tests.files_recovery import Held, faults_of
-from tests.files_simulated import Nodes, SimulatedDisk
+from tests.files_simulated import Kind, Nodes, SimulatedDisk
 from tests.files_steps import On, Step, on, prepared, repeatable, snapshot
 
 STATES = 8
@@ -82,11 +82,11 @@ async def ending_of(work: Awaitable[object]) -> Ending:
     return "done"
 
 
-def undisturbed(nodes: Nodes, step: Step) -> tuple[Held, Held]:
+def undisturbed(nodes: Nodes, step: Step, kind: Kind = SimulatedDisk) -> tuple[Held, Held]:
     """What there is before a step and after it."""
 
     async def work() -> tuple[Held, Held]:
-        disk = SimulatedDisk(dict(nodes))
+        disk = kind(dict(nodes))
         stores = on(disk)
         await _warm(stores)
         before = snapshot(disk)
@@ -104,25 +104,30 @@ def interruptions(
     for_ever: bool = False,
     every: int = 1,
     nodes: Nodes | None = None,
+    kind: Kind = SimulatedDisk,
 ) -> Iterator[Outcome]:
     """What comes of a step that is interrupted at each call, or at one of so many."""
-    nodes = nodes or prepared()
-    whole = undisturbed(nodes, step)
+    nodes = nodes or prepared(kind=kind)
+    whole = undisturbed(nodes, step, kind)
     for at in count(1, every):
-        outcome = interrupted(nodes, step, whole, Interruption(at, error, for_ever))
+        outcome = interrupted(nodes, step, whole, Interruption(at, error, for_ever), kind)
         if outcome is None:
             return
         yield outcome
 
 
 def interrupted(
-    nodes: Nodes, step: Step, whole: tuple[Held, Held], cut: Interruption
+    nodes: Nodes,
+    step: Step,
+    whole: tuple[Held, Held],
+    cut: Interruption,
+    kind: Kind = SimulatedDisk,
 ) -> Outcome | None:
     """Interrupt a step at a call, try again, cut the power. None where it makes fewer calls."""
     before, after = whole
 
     async def work() -> Outcome | None:
-        disk = SimulatedDisk(dict(nodes))
+        disk = kind(dict(nodes))
         stores = on(disk)
         await _warm(stores)
         disk.fail, cut.begun = cut, disk.calls
@@ -135,7 +140,7 @@ def interrupted(
         outcome.expect("it is neither as before nor done", if_not=snapshot(disk) in allowed)
         if ending == "killed":
             # Another process goes on, with what the system still has in memory.
-            disk, record = SimulatedDisk(disk.nodes), disk.record
+            disk, record = kind(disk.nodes), disk.record
             disk.record = record
             stores = on(disk)
         again = await ending_of(step(stores))
@@ -147,7 +152,7 @@ def interrupted(
         left = platter.states(random.Random(cut.at), STATES)
         for state in {reachable(each): each for each in left}.values():
             outcome.states += 1
-            outcome.faults += faults_of(SimulatedDisk(state), (final,))
+            outcome.faults += faults_of(kind(state), (final,))
         _close(stores.tenant)
         outcome.expect("files stayed open", if_not=disk.open_files() == 0)
         outcome.faults += disk.faults

@@ -1,10 +1,11 @@
 """``python -m tests.files_power_cuts --states 100000``: power cuts at any moment, simulated.
 
-All pairs of operations, and all sequences of three of the usual ones, are played, and the last one
-is cut before and after each call that changes the disk. Of what the disk may hold then, see
-tests/files_crashes.py, up to so many different states are opened and looked at: they hold what was
-acknowledged, and the last operation wholly or not at all. The exit code is 0 only if nothing was
-found.
+All pairs of operations, each operation before a step of the stored format, and all sequences of
+three of the usual ones are played, and the last one is cut before and after each call that changes
+the disk. Of what the disk may hold then, see tests/files_crashes.py, up to so many different states
+are opened and looked at: they hold what was acknowledged, and the last operation wholly or not at
+all. A folder whose step was cut off is migrated first, as an operator does. The exit code is 0 only
+if nothing was found.
 """
 
 import asyncio
@@ -15,10 +16,12 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
+from stores_files.commits import PREFIX
 from tests.files_commands import arguments, conclude
 from tests.files_crashes import Platter, reachable
+from tests.files_migrations import MIGRATIONS, OLDER, finish, migrate_to, there_and_back
 from tests.files_recovery import Held, faults_of
-from tests.files_simulated import Change, Nodes, SimulatedDisk
+from tests.files_simulated import ROOT, Change, Kind, Nodes, SimulatedDisk
 from tests.files_steps import ALL, STEPS, on, prepared, repeatable, snapshot
 
 THOROUGH = 4
@@ -36,21 +39,29 @@ State = tuple[Nodes, tuple[Held, ...]]
 
 def sequences() -> list[tuple[str, ...]]:
     """The sequences of operations that are played, short ones first."""
-    return [*product(ALL), *product(ALL, repeat=2), *product(STEPS, repeat=3)]
+    return [
+        *product(ALL),
+        *product(ALL, repeat=2),
+        *product(ALL, MIGRATIONS),
+        *product(STEPS, repeat=3),
+    ]
 
 
 def states(
     platter: Platter,
     changes: Sequence[Change],
-    whole: tuple[Held, Held],
+    whole: Sequence[Held],
     rng: random.Random,
     most: int,
 ) -> list[State]:
-    """Up to ``most`` of what a cut before each of these changes, or behind them all, may leave."""
+    """Up to ``most`` of what a cut before each of these changes, or behind them all, may leave.
+
+    Behind them all it is the last of what is there ``whole`` at some moment.
+    """
     found: dict[object, State] = {}
     share = AT_EACH * max(1, most // (1 + len(changes)))
     for n in range(len(changes) + 1):
-        allowed = whole if n < len(changes) else whole[1:]
+        allowed = tuple(whole if n < len(changes) else whole[-1:])
         for nodes in platter.states(rng, share):
             found.setdefault((reachable(nodes), len(allowed)), (nodes, allowed))
         if n < len(changes):
@@ -62,15 +73,40 @@ async def played(
     nodes: Nodes, names: Sequence[str], rng: random.Random, most: int, disk: SimulatedDisk
 ) -> list[State]:
     """States that a cut of the last of these operations may leave."""
-    stores = on(disk)
+    stores, last = on(disk), names[-1]
     for name in names[:-1]:
         await ALL[name](stores)
-    begun, before = len(disk.record), snapshot(disk)
-    await ALL[names[-1]](stores)
+    whole = [snapshot(disk)]
+    if last in MIGRATIONS:
+        whole = [snapshot(there_and_back(disk))]
+    if last == "migrate forward":
+        migrate_to(disk, OLDER)
+    begun = len(disk.record)
+    if last in MIGRATIONS:
+        migrate_to(disk, MIGRATIONS[last])
+    else:
+        await ALL[last](stores)
+        if last == "append two at once":
+            whole.append(snapshot(SimulatedDisk(without_last_batch(disk.nodes))))
+        whole.append(snapshot(disk))
     platter = Platter(nodes)
     for change in disk.record[:begun]:
         platter.take(change)
-    return states(platter, disk.record[begun:], (before, snapshot(disk)), rng, most)
+    return states(platter, disk.record[begun:], whole, rng, most)
+
+
+def without_last_batch(nodes: Nodes) -> Nodes:
+    """The same disk, with the journal of run a as long as before its last batch."""
+    inode = ROOT
+    for name in ("tenants", "%", "runs", "a", "journal.jsonl"):
+        names = nodes[inode]
+        assert isinstance(names, dict)
+        inode = names[name]
+    data = nodes[inode]
+    assert isinstance(data, bytes)
+    lines = data.splitlines(keepends=True)
+    *_, end, _ = (n for n, line in enumerate(lines) if line.startswith(PREFIX))
+    return {**nodes, inode: b"".join(lines[: end + 1])}
 
 
 def examine(
@@ -78,9 +114,14 @@ def examine(
     names: Sequence[str],
     seed: int = 0,
     most: int = 1_000,
-    disk: type[SimulatedDisk] = SimulatedDisk,
+    disk: Kind = SimulatedDisk,
+    kind: Kind = SimulatedDisk,
 ) -> tuple[int, list[str]]:
-    """How many states were looked at after a sequence, and what is wrong with the first bad one."""
+    """How many states were looked at after a sequence, and what is wrong with the first bad one.
+
+    The sequence is played on ``disk``, which may be a wrong one, and what it left is looked at on
+    one of its true ``kind``.
+    """
 
     async def work() -> tuple[int, list[str]]:
         looked, rng = 0, random.Random(f"{seed} {names}")
@@ -88,7 +129,10 @@ def examine(
             for state, allowed in await played(nodes, names, rng, most, disk(dict(nodes))):
                 looked += 1
                 is_thorough = looked % THOROUGH == 1
-                if faults := faults_of(SimulatedDisk(state), allowed, is_thorough=is_thorough):
+                left = kind(state)
+                if names[-1] in MIGRATIONS:
+                    finish(left)
+                if faults := faults_of(left, allowed, is_thorough=is_thorough):
                     return looked, [f"{' > '.join(names)}, state {looked}: {it}" for it in faults]
         return looked, []
 

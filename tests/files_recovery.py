@@ -187,7 +187,7 @@ def faults_of(
 def _faults_of(store: Opened, disk: SimulatedDisk, found: Held) -> list[str]:
     faults = [each for each in verified(store) if TORN not in each]
     probe(store, found.ids())
-    again = opened(SimulatedDisk(disk.nodes))
+    again = opened(type(disk)(disk.nodes))
     sweep(again.tenant, Retention(0, 0, 0), LATER, 1_000)
     last = held(again)
     if last.entries != probed(found) or last.results + last.notes != found.results + found.notes:

@@ -8,7 +8,7 @@ import contextlib
 import errno
 from collections import Counter
 from collections.abc import Callable, Generator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from stores_files.disk import Disk, NotAFileError
 
@@ -82,6 +82,9 @@ class SimulatedDisk(Disk):
     A write that fails has written half. ``room`` is how many bytes all files may still grow by,
     ``most_links`` how many names a file may have.
     """
+
+    refuses_links: ClassVar[int | None] = None
+    """The error with which a disk says that it gives no file a second name."""
 
     def __init__(
         self, nodes: Nodes | None = None, *, fail: Callable[[str, int], None] | None = None
@@ -182,6 +185,8 @@ class SimulatedDisk(Disk):
 
     def link(self, folder: int, name: str, to: int, to_name: str) -> None:
         self._call("link")
+        if self.refuses_links is not None:
+            raise _error(self.refuses_links)
         inode = self._inode(folder, name)
         if to_name in self._names(to):
             raise _error(errno.EEXIST)
@@ -321,3 +326,12 @@ class SimulatedDisk(Disk):
             yield
         finally:
             held.remove(shared)
+
+
+class LinklessDisk(SimulatedDisk):
+    """One on which a file has one name."""
+
+    refuses_links = errno.EPERM
+
+
+Kind = type[SimulatedDisk]

@@ -17,7 +17,7 @@ from stores_files.failures import nothing_applied
 from stores_files.storage import Tenant
 from stores_files.sweeping import sweep
 from tests.files_recovery import LATER, Held, held, opened
-from tests.files_simulated import Nodes, SimulatedDisk
+from tests.files_simulated import Kind, Nodes, SimulatedDisk
 
 
 class On(NamedTuple):
@@ -88,7 +88,22 @@ async def _sweep(on: On) -> None:
         sweep(on.tenant, Retention(0, 0, 0), LATER, 1_000)
 
 
+async def _append_together(on: On) -> None:
+    executor = on.tenant.storage.executor
+    assert isinstance(executor, Here)
+    appends = [on.runs.append_messages(run_id="a", messages=_messages(text)) for text in TOGETHER]
+    with executor.held():
+        waiting = [asyncio.ensure_future(append) for append in appends]
+        await asyncio.sleep(0)  # both wait now, so they share a write and a sync
+    for ended in await asyncio.gather(*waiting, return_exceptions=True):
+        if isinstance(ended, BaseException):
+            raise ended
+
+
+TOGETHER = ("t1", "t2" * 600)
+
 RARE: dict[str, Step] = {
+    "append two at once": _append_together,
     "fork at one": lambda on: on.runs.fork_run(run_id="b", new_run_id="g", at_message=1),
     "delete a result": lambda on: on.tool_results.delete_tool_result(ref="r"),
     "put notes elsewhere": lambda on: on.memory.put_memories(items=_notes("p", "q")),
@@ -106,10 +121,26 @@ ALL = STEPS | RARE
 
 
 class Here(Executor):
-    """Does what it is given at once."""
+    """Does what it is given at once, or when it is no longer ``held`` back."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], object]] | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Generator[None]:
+        self._waiting = []
+        try:
+            yield
+        finally:
+            waiting, self._waiting = self._waiting, None
+            for work in waiting:
+                work()
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
         ended: Future[Any] = Future()
+        if self._waiting is not None:
+            self._waiting.append(lambda: self.submit(work, *given, **named))
+            return ended
         try:
             ended.set_result(work(*given, **named))
         except Exception as error:
@@ -140,11 +171,13 @@ def repeatable() -> Generator[None]:
         yield
 
 
-def prepared(steps: Sequence[Step] = PREPARATION, nodes: Nodes | None = None) -> Nodes:
+def prepared(
+    steps: Sequence[Step] = PREPARATION, nodes: Nodes | None = None, kind: Kind = SimulatedDisk
+) -> Nodes:
     """A disk after some steps."""
 
     async def work() -> Nodes:
-        disk = SimulatedDisk(None if nodes is None else dict(nodes))
+        disk = kind(None if nodes is None else dict(nodes))
         stores = on(disk)
         for step in steps:
             await step(stores)

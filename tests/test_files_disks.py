@@ -1,7 +1,6 @@
 """Disks and systems that files cannot be kept on are refused by name; links do not lead out."""
 
 import asyncio
-import errno
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,7 +10,6 @@ import pytest
 
 from stores_core import Backend, InvalidRequestError, Message, disks, open_backend
 from stores_core.errors import CorruptRecordError, StoreError
-from stores_files.disk import Disk
 from tests.conftest import Python
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need flock and links")
@@ -42,20 +40,6 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(InvalidRequestError, match="network"):
         use(tmp_path / "a")
     assert not (tmp_path / "a").exists()
-
-
-@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])
-def test_a_disk_without_hard_links_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    def link(*given: object) -> None:
-        raise OSError(code, "no links")
-
-    monkeypatch.setattr(Disk, "link", link)
-    with pytest.raises(InvalidRequestError, match="hard links"):
-        use(tmp_path / "a")
-    monkeypatch.undo()
-    use(tmp_path / "a", write)
 
 
 WINDOWS = """

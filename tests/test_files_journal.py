@@ -58,7 +58,7 @@ def test_what_was_committed_is_read_from_any_position(folder: int) -> None:
     journal.close()
 
 
-@pytest.mark.parametrize("log", [ID, "é\n\"\\", "x" * 512, "\x01" * 512])
+@pytest.mark.parametrize("log", [ID, 'é\n"\\', "x" * 512, "\x01" * 512])
 @pytest.mark.parametrize("key", ["", "k", "\x01" * 512])
 def test_a_commit_is_what_its_line_says(log: str, key: str) -> None:
     first = commits.Commit(100, 150, 50, 50, -1, (3, 2), (0, 0), (7, 0, 0), "", "")
