@@ -3,6 +3,9 @@
 A write that is cut off by its timeout is of unknown outcome, unless the backend was still doing
 something that sends nothing: waiting for a connection, calling an embedder. A backend says so by
 ``with nothing_sent():`` around such a wait. Saying nothing is always safe.
+
+A backend that waits for what will be there again can ask how long its caller does, and say what it
+waited for rather than be cut off.
 """
 
 import asyncio
@@ -16,15 +19,16 @@ A = TypeVar("A")
 
 
 class Sending:
-    """One call: whether it was cut off inside ``nothing_sent``, whether a part of it was written
-    before, and how often it was tried.
+    """One call: the time of the event loop at which it is cut off, if any; whether that was inside
+    ``nothing_sent``, whether a part of it was written before, and how often it was tried.
 
     An interceptor may try more than once, and then an earlier try may have left the process.
     """
 
-    __slots__ = ("cut_before", "has_written", "tries")
+    __slots__ = ("cut_before", "ends_at", "has_written", "tries")
 
     def __init__(self) -> None:
+        self.ends_at: float | None = None
         self.cut_before = False
         self.has_written = False
         self.tries = 0
@@ -53,6 +57,15 @@ def has_written() -> None:
     sending = current.get()
     if sending is not None:
         sending.has_written = True
+
+
+def seconds_left(otherwise: float) -> float:
+    """How long the call under way may still take; ``otherwise`` where there is no end, or no
+    call."""
+    sending = current.get()
+    if sending is None or sending.ends_at is None:
+        return otherwise
+    return sending.ends_at - asyncio.get_running_loop().time()
 
 
 @contextmanager

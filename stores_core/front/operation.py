@@ -88,6 +88,7 @@ class Bound(Generic[P, Req, Resp]):
         limit = asyncio.timeout(opened.timeout if request.timeout is None else request.timeout)
         try:
             async with limit:
+                sending.ends_at = limit.when()
                 if opened.interceptors:
                     call = Call(opened.name, front.kind, self._name, request, writes)
                     return await chain(opened.interceptors, call, sending.counted(handler))
