@@ -17,13 +17,17 @@ from redis.crc import key_slot
 from redis.exceptions import AskError, MovedError
 
 from stores_core.errors import InvalidRequestError, StoreUnavailableError
-from stores_core.sending import nothing_sent
+from stores_core.sending import nothing_sent, seconds_left
 from stores_redis.connections import Source, own_pool
 from stores_redis.failures import code_of, not_applied, of_write
 from stores_redis.storage import WAITS_MILLISECONDS, Command, Storage
 
 PATIENCE = 20.0
-"""Seconds for which what was refused is sent again, unless the operation's timeout ends before."""
+"""Seconds for which what was refused is sent again, where no timeout of a caller says how long."""
+
+MARGIN = 0.1
+"""Seconds before the end of a timeout at which one gives up: the error says why then, and nothing
+is under way when the timeout ends."""
 
 SLOTS = 16_384
 """A key lies in one of so many."""
@@ -114,7 +118,8 @@ class RoutedStorage(Storage, ABC):
         units = _units_of(commands, together=not repeats)
         replies: list[Any] = [None] * len(commands)
         waited: Any = self.wait_replicas
-        until, pause, follows = time.monotonic() + PATIENCE, 0.0, 0
+        until = time.monotonic() + seconds_left(PATIENCE + MARGIN) - MARGIN
+        pause, follows = 0.0, 0
         while True:
             again: list[tuple[_Unit, Exception]] = []
             answers = await self._asked(units, writes, repeats=repeats)
@@ -129,22 +134,25 @@ class RoutedStorage(Storage, ABC):
                 refused = [reply for reply in answer if _is_refused(reply)]
                 if len(refused) >= (1 if repeats else len(unit.commands)):
                     again.append((unit, refused[0]))
-            is_late = time.monotonic() >= until
-            for _, problem in again:
-                if is_late and isinstance(problem, StoreUnavailableError):
-                    raise problem
-            if is_late or not again:
-                return [*replies, waited] if writes and self.wait_replicas else replies
+            if not again:
+                break
             units = [unit for unit, _ in again]
             follows += 1
             followed = [self._follow(unit.slot, why) for unit, why in again]
             if all(followed) and follows < _FOLLOWS:
                 continue
-            pause = min(max(2 * pause, _FIRST_PAUSE), _LAST_PAUSE)
-            with nothing_sent():  # all of it was refused
-                await asyncio.sleep(pause)
-                with suppress(StoreUnavailableError):
-                    await self.refresh()
+            pause = min(max(2 * pause, _FIRST_PAUSE), _LAST_PAUSE, until - time.monotonic())
+            if pause > 0:
+                with nothing_sent():  # all of it was refused
+                    await asyncio.sleep(pause)
+                    with suppress(StoreUnavailableError):
+                        await self.refresh()
+            if time.monotonic() >= until:
+                for _, problem in again:
+                    if isinstance(problem, StoreUnavailableError):
+                        raise problem
+                break
+        return [*replies, waited] if writes and self.wait_replicas else replies
 
     def _follow(self, slot: int, refused: Exception) -> bool:
         """Whether a server named another one that has the slot now."""
