@@ -1,6 +1,5 @@
 """Export and import of runs in Redis."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -8,7 +7,6 @@ from typing import NamedTuple
 from stores_core.codec import canonical
 from stores_core.errors import CorruptRecordError, InvalidRequestError
 from stores_core.keys import KEYS_KEPT
-from stores_core.limits import PAGE_BYTES, page_length
 from stores_core.moving import (
     ExportEntriesRequest,
     ExportEntriesResponse,
@@ -26,37 +24,16 @@ from stores_core.moving import (
 from stores_core.runs import ListRunsRequest
 from stores_core.values import micros
 from stores_redis.appending import key_record
-from stores_redis.keys import Bucket, Place, decoded, encoded
-from stores_redis.logs import (
-    TRIES,
-    Piece,
-    RunChangedError,
-    Staged,
-    gone_meanwhile,
-    pieces,
-    read_entries,
-)
+from stores_redis.keys import Place, decoded, encoded
+from stores_redis.log_moving import LogMoving
+from stores_redis.logs import TRIES, gone_meanwhile
 from stores_redis.merging import list_page
-from stores_redis.places import KNOWN, Places
-from stores_redis.run_rows import (
-    StoredRun,
-    StoredView,
-    label_args,
-    new_token,
-    rows_of,
-    stored_run,
-)
+from stores_redis.places import Places
+from stores_redis.run_rows import StoredRun, StoredView, label_args, new_token, stored_run
 from stores_redis.scripts import Arg, Script
 
 _EXPORT = Script("export_run")
-_READ_LOG = Script("read_log")
-_IMPORT_ENTRIES = Script("import_entries")
 _IMPORT = Script("import_run")
-
-
-IMPORTS = 0
-"""The bucket that imported runs lie in: which logs belong to one family shows only with the runs
-that refer to them, which come later than the entries."""
 
 
 class _Stored(NamedTuple):
@@ -72,7 +49,7 @@ class RunMoving:
 
     def __init__(self, places: Places) -> None:
         self._tenant, self._places = places.tenant, places
-        self._lies: OrderedDict[str, Bucket] = OrderedDict()
+        self._logs = LogMoving(places.tenant)
 
     async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
         """A page of runs in listing order, each at one instant."""
@@ -98,58 +75,32 @@ class RunMoving:
             messages=_ranges_of(run.messages),
             events=_ranges_of(run.events),
         )
-        for part in (*record.messages, *record.events):
-            self._lies[part.log] = place.bucket
-            if len(self._lies) > KNOWN:
-                self._lies.popitem(last=False)
+        self._logs.remember((part.log for part in _logs_of(record)), place.bucket)
         return _Stored(place, run, record)
-
-    async def _bucket_of(self, log: str) -> Bucket:
-        """Where a log lies: where a run was that refers to it, or wherever entries of it are."""
-        if log in self._lies:
-            return self._lies[log]
-        if not self._tenant.is_spread:
-            return self._tenant.buckets[0]
-        calls = [
-            (_READ_LOG, [bucket.segments(log)], (bucket.tag, encoded(log), 0, 0))
-            for bucket in self._tenant.buckets
-        ]
-        lengths = [int(length) for length, _ in await self._tenant.run_many(calls)]
-        return self._tenant.buckets[lengths.index(max(lengths))]
 
     async def export_entries(self, request: ExportEntriesRequest) -> ExportEntriesResponse:
         """A page of a log."""
-        bucket, log = await self._bucket_of(request.log), encoded(request.log)
-        for _ in range(TRIES):
-            args = (bucket.tag, log, request.start, request.limit)
-            keys = [bucket.segments(request.log)]
-            length, rows = await self._tenant.run(_READ_LOG, keys, args, writes=False)
-            try:
-                parts = await read_entries(
-                    self._tenant, Place(bucket, ""), None, rows_of(rows), ahead=2, enough=PAGE_BYTES
-                )
-            except RunChangedError:
-                continue
-            texts = list(chain.from_iterable(parts))
-            texts = texts[: page_length(map(len, texts))]
-            return ExportEntriesResponse(entries=tuple(texts), length=int(length))
-        raise gone_meanwhile()
+        texts, length = await self._logs.exported(request.log, request.start, request.limit)
+        return ExportEntriesResponse(entries=tuple(texts), length=length)
 
     async def import_entries(self, request: ImportEntriesRequest) -> ImportEntriesResponse:
         """Bring entries of a log, a part in each step."""
-        bucket, start, length = self._tenant.buckets[IMPORTS], request.start, 0
-        staged = Staged(self._tenant, bucket, micros(request.at))
-        for piece in pieces(request.entries) or [Piece([], 0)]:
-            brought: list[Arg] = ["", *piece.texts]
-            if piece.is_large:
-                brought = (await staged.add([piece]))[:1]
-            args = (bucket.tag, encoded(request.log), micros(request.at), start, *brought)
-            reply = await self._tenant.run(_IMPORT_ENTRIES, [bucket.staged()], args, writes=True)
-            start, length = start + len(piece.texts), int(reply[0])
+        length = await self._logs.imported(
+            request.log, request.start, request.entries, micros(request.at)
+        )
         return ImportEntriesResponse(length=length)
 
     async def import_run(self, request: ImportRunRequest) -> ImportRunResponse:
         """Enter a run over logs that were brought."""
+        try:
+            return await self._imported(request)
+        except InvalidRequestError:
+            # Others may have drawn its logs elsewhere since this client looked for them.
+            if not self._logs.forget(part.log for part in _logs_of(request.run)):
+                raise
+            return await self._imported(request)
+
+    async def _imported(self, request: ImportRunRequest) -> ImportRunResponse:
         record = request.run
         for _ in range(TRIES):
             standing = await self._stored(record.info.id)
@@ -158,28 +109,42 @@ class RunMoving:
                     return ImportRunResponse(outcome=ImportOutcome.SAME)
                 if not standing.run.imported:
                     return ImportRunResponse(outcome=ImportOutcome.CONFLICT)
-                entered = await self._entered(record, standing.place, standing.run.token)
+                entered = await self._updated(request, standing)
             else:
-                entered = await self._claimed(record)
+                entered = await self._claimed(request)
             if entered:
                 outcome = ImportOutcome.UPDATED if standing else ImportOutcome.CREATED
                 return ImportRunResponse(outcome=outcome)
         raise gone_meanwhile()
 
-    async def _claimed(self, record: RunRecord) -> bool:
+    async def _updated(self, request: ImportRunRequest, standing: _Stored) -> bool:
+        """Enter a run in the place of an earlier one; False where another one came to stand."""
+        place, at = standing.place, micros(request.at)
+        drawn = await self._logs.draw(_logs_of(request.run), place.bucket, at)
+        entered = await self._entered(request.run, place, standing.run.token)
+        if entered:
+            await self._logs.drop(drawn)
+        return entered
+
+    async def _claimed(self, request: ImportRunRequest) -> bool:
         """Enter a run whose id is free; False where it came not to be."""
-        looked = await self._places.look(record.info.id)
+        id, logs = request.run.info.id, _logs_of(request.run)
+        looked = await self._places.look(id)
         if looked.lineage is not None:
             return False
-        beside = Place(self._tenant.buckets[IMPORTS], "")
-        place = self._places.new_place(beside, record.info.id)
-        entered = await self._entered(record, place, b"")
-        return entered and (not place.token or await self._places.claim(place, looked))
+        bucket = await self._logs.place_for(logs)
+        place = self._places.new_place(Place(bucket, ""), id) if bucket else self._places.home(id)
+        drawn = await self._logs.draw(logs, place.bucket, micros(request.at))
+        entered = await self._entered(request.run, place, b"")
+        entered = entered and (not place.token or await self._places.claim(place, looked))
+        if entered:
+            await self._logs.drop(drawn)
+        return entered
 
     async def _entered(self, record: RunRecord, place: Place, standing: bytes) -> bool:
         """Enter the run; False where another one than that came to stand at the place."""
         info, keys = record.info, record.keys[-KEYS_KEPT:]
-        ranges = [(encoded(part.log), part.length) for part in (*record.messages, *record.events)]
+        ranges = [(encoded(part.log), part.length) for part in _logs_of(record)]
         args: list[Arg] = [
             place.bucket.tag, place.member, new_token(), standing,
             micros(info.created_at), micros(info.updated_at), info.parent_id, info.fork_point,
@@ -201,6 +166,10 @@ class RunMoving:
                 allowed=f"{part.length} brought by import_entries first",
             )
         return status == b"imported"
+
+
+def _logs_of(record: RunRecord) -> Sequence[LogRange]:
+    return (*record.messages, *record.events)
 
 
 def _ranges_of(view: StoredView) -> tuple[LogRange, ...]:
