@@ -25,7 +25,10 @@ from tests.redis_server import with_prefix
 Redis: Any = TypedRedis  # its types are partly unknown
 
 SLOTS = 16_384
-_DEADLINE = 30.0
+NODE_TIMEOUT = 15_000
+"""Milliseconds after which nodes take another for dead: a busy machine is no failure."""
+
+_DEADLINE = 60.0
 
 
 class EmbeddedCluster:
@@ -78,8 +81,11 @@ class EmbeddedCluster:
 
 
 @contextmanager
-def redis_cluster(primaries: int = 3, replicas: int = 1) -> Generator[EmbeddedCluster]:
-    """A cluster that runs as long as the context, and leaves nothing behind."""
+def redis_cluster(
+    primaries: int = 3, replicas: int = 1, *, version: str = "8.2", node_timeout: int = NODE_TIMEOUT
+) -> Generator[EmbeddedCluster]:
+    """A cluster that runs as long as the context, and leaves nothing behind. ``node_timeout`` is in
+    milliseconds."""
     password = secrets.token_urlsafe(16)
     nodes: list[EmbeddedRedis] = []
     with ExitStack() as stack:
@@ -90,11 +96,11 @@ def redis_cluster(primaries: int = 3, replicas: int = 1) -> Generator[EmbeddedCl
             settings: dict[str, str | int] = {
                 "cluster-enabled": "yes",
                 "cluster-port": bus_port,
-                "cluster-node-timeout": 1_000,
+                "cluster-node-timeout": node_timeout,
                 "masterauth": password,
                 "repl-diskless-sync-delay": 0,
             }
-            node = EmbeddedRedis(folder, settings, password=password)
+            node = EmbeddedRedis(folder, settings, version, password)
             node.start()
             stack.callback(node.stop)
             node.bus_port = bus_port

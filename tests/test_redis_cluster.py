@@ -4,7 +4,9 @@ server that enforces slots."""
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 from redis.crc import key_slot
@@ -12,6 +14,7 @@ from redis.crc import key_slot
 from stores_core import (
     Backend,
     InvalidRequestError,
+    Message,
     OutcomeUnknownError,
     StoreUnavailableError,
     open_backend,
@@ -54,6 +57,11 @@ async def test_callers_beside_each_other_are_each_served(url: str) -> None:
         assert (await backend.runs.list_runs()).runs == ()
 
 
+def large(mebibytes: int) -> Message:
+    """One that is brought in several commands."""
+    return Message(role="user", text="x" * mebibytes * 1_048_576)
+
+
 async def test_a_plain_client_works_where_slots_are_enforced() -> None:
     with redis_cluster(primaries=1, replicas=0) as alone:
         plain = with_prefix(alone.url.replace("redis+cluster", "redis").partition(",")[0])
@@ -82,22 +90,37 @@ class Mover:
                 await asyncio.sleep(0.01)
 
     async def move(self, slot: int, pause: float = 0.02) -> None:
+        ends = await self.begin(slot)
+        await self.bring(slot, *ends, pause=pause)
+        await asyncio.sleep(pause)
+        await self.end(slot, *ends)
+        self.moved += 1
+
+    async def begin(self, slot: int) -> tuple[int, int]:
+        """Let a slot be on its way: the numbers of the node that has it, and of the next one."""
         at = await asyncio.to_thread(self.owner, slot)
         to = (at + 1) % self._cluster.primaries
         ids, ask = self._cluster.ids, self._cluster.ask
         await asyncio.to_thread(ask, to, "CLUSTER SETSLOT", slot, "IMPORTING", ids[at])
         await asyncio.to_thread(ask, at, "CLUSTER SETSLOT", slot, "MIGRATING", ids[to])
+        return at, to
+
+    async def bring(self, slot: int, at: int, to: int, *, pause: float = 0.0) -> None:
+        """Bring what lies in it, a few keys at a time."""
+        ask, target = self._cluster.ask, self._cluster.nodes[to].port
         while keys := await asyncio.to_thread(ask, at, "CLUSTER GETKEYSINSLOT", slot, 3):
-            target = self._cluster.nodes[to].port
             password = self._cluster.password
             moving = ("127.0.0.1", target, "", 0, 5_000, "AUTH", password, "KEYS", *keys)
             await asyncio.to_thread(ask, at, "MIGRATE", *moving)
             self.halted_half_way += 1
             await asyncio.sleep(pause / 10)
-        await asyncio.sleep(pause)
+
+    async def end(self, slot: int, at: int, to: int) -> None:
+        """The slot has arrived."""
         for number in (to, at, *range(self._cluster.primaries)):
-            await asyncio.to_thread(ask, number, "CLUSTER SETSLOT", slot, "NODE", ids[to])
-        self.moved += 1
+            await asyncio.to_thread(
+                self._cluster.ask, number, "CLUSTER SETSLOT", slot, "NODE", self._cluster.ids[to]
+            )
 
     def owner(self, slot: int) -> int:
         """The number of the node that serves a slot."""
@@ -125,6 +148,32 @@ async def test_a_client_follows_slots_that_move(cluster: EmbeddedCluster, url: s
             await moving
             assert mover.moved == n + 1
         assert (await backend.runs.fork_run(run_id="r")).created
+
+
+async def test_a_slot_on_its_way_is_waited_for_as_long_as_the_caller_says(
+    cluster: EmbeddedCluster, url: str
+) -> None:
+    async with open_backend(url) as backend:
+        await backend.runs.create_run(run_id="r")
+        await backend.runs.append_messages(run_id="r", messages=turn(3))
+        mover = Mover(cluster, url)
+        slot = int(key_slot(Bucket(prefix_of(url), "", bucket_of("r", BUCKETS)).tag))
+        ends = await mover.begin(slot)
+        runs, calls = backend.runs, list[Callable[..., Coroutine[Any, Any, object]]]()
+        calls.append(partial(runs.append_messages, run_id="r", messages=turn(1)))
+        calls.append(partial(runs.append_messages, run_id="r", messages=[large(8)]))
+        calls += [partial(call, run_id="r") for call in (runs.load_run, runs.fork_run)]
+        calls += [runs.list_runs, backend.admin.verify]
+        for call in calls:
+            with pytest.raises(StoreUnavailableError, match="slot is being moved"):
+                await call(timeout=1)
+        waiting = [asyncio.create_task(call(timeout=60)) for call in calls]
+        await mover.bring(slot, *ends)
+        await mover.end(slot, *ends)
+        await asyncio.gather(*waiting)
+        found = (await runs.get_run(run_id="r")).info
+        assert found is not None
+        assert found.message_count == 5, "what was refused has not happened, the rest once"
 
 
 async def test_a_storm_of_forks_while_slots_move(cluster: EmbeddedCluster, url: str) -> None:
@@ -181,7 +230,7 @@ async def test_a_storm_of_forks_while_slots_move(cluster: EmbeddedCluster, url: 
 
 
 async def test_when_a_node_dies_its_replica_takes_over_and_has_what_was_acknowledged() -> None:
-    with redis_cluster() as cluster:
+    with redis_cluster(node_timeout=1_000) as cluster:
         url = f"{with_prefix(cluster.url)}&wait_replicas=1&wait_milliseconds=100"
         ids = [f"r{n}" for n in range(12)]
         told, failed = Counter[str](), 0
