@@ -1,25 +1,26 @@
 """A Redis Cluster of our own on loopback: three primaries with a replica each, in some seconds.
 
-``python -m tests.redis_cluster [--primaries N] [--replicas N] -- COMMAND ...`` runs a command on
-one: ``{url}`` in its arguments becomes its URL with a new prefix.
+``python -m tests.redis_cluster [--primaries N] [--replicas N] [--version 6.2] -- COMMAND ...`` runs
+a command on one: ``{url}`` in its arguments becomes its URL with a new prefix.
 """
 
 import argparse
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from redis import Redis as TypedRedis
 
 from tests.postgres_embedded import free_port
-from tests.redis_embedded import EmbeddedRedis
+from tests.redis_embedded import WHEELS, EmbeddedRedis
 from tests.redis_server import with_prefix
 
 Redis: Any = TypedRedis  # its types are partly unknown
@@ -29,6 +30,8 @@ NODE_TIMEOUT = 15_000
 """Milliseconds after which nodes take another for dead: a busy machine is no failure."""
 
 _DEADLINE = 60.0
+_BUS_BEHIND = 10_000
+"""So far behind its port the bus of a node is, where nothing else is said."""
 
 
 class EmbeddedCluster:
@@ -54,7 +57,7 @@ class EmbeddedCluster:
         for number in range(self.primaries):
             first = SLOTS * number // self.primaries
             last = SLOTS * (number + 1) // self.primaries - 1
-            self.ask(number, "CLUSTER ADDSLOTSRANGE", first, last)
+            self.ask(number, "CLUSTER ADDSLOTS", *range(first, last + 1))  # 6.2 knows no ranges
             self.ask(number, "CLUSTER SET-CONFIG-EPOCH", number + 1)
         for node in self.nodes[1:]:
             self.ask(0, "CLUSTER MEET", "127.0.0.1", node.port, node.bus_port)
@@ -92,22 +95,34 @@ def redis_cluster(
         for _ in range(primaries * (1 + replicas)):
             folder = Path(tempfile.mkdtemp(prefix="redis-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            bus_port = free_port()
+            port, bus_port, told = _ports(version)
             settings: dict[str, str | int] = {
+                **told,
                 "cluster-enabled": "yes",
-                "cluster-port": bus_port,
                 "cluster-node-timeout": node_timeout,
                 "masterauth": password,
                 "repl-diskless-sync-delay": 0,
             }
             node = EmbeddedRedis(folder, settings, version, password)
+            node.port, node.bus_port = port, bus_port
             node.start()
             stack.callback(node.stop)
-            node.bus_port = bus_port
             nodes.append(node)
         cluster = EmbeddedCluster(nodes, primaries, password)
         cluster.form()
         yield cluster
+
+
+def _ports(version: str) -> tuple[int, int, dict[str, str | int]]:
+    """The port of a node, 0 where any will do; that of its bus; and what it is to be told."""
+    if version != "6.2":
+        bus_port = free_port()
+        return 0, bus_port, {"cluster-port": bus_port}
+    while True:  # there the one follows from the other
+        port = free_port()
+        with suppress(OSError, OverflowError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port + _BUS_BEHIND))
+            return port, port + _BUS_BEHIND, {}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,10 +134,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.redis_cluster -- COMMAND ...")
     parser.add_argument("--primaries", type=int, default=3)
     parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--version", choices=list(WHEELS), default="8.2")
     chosen = parser.parse_args(options)
     if not command:
         parser.error("a command after -- is needed")
-    with redis_cluster(chosen.primaries, chosen.replicas) as cluster:
+    with redis_cluster(chosen.primaries, chosen.replicas, version=chosen.version) as cluster:
         url = with_prefix(cluster.url)
         told = [argument.replace("{url}", url) for argument in command]
         return subprocess.run(told, check=False).returncode

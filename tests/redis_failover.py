@@ -12,6 +12,7 @@ several pairs (``--pairs``), which are killed beside each other and know nothing
 """
 
 import argparse
+import asyncio
 import secrets
 import shutil
 import sys
