@@ -25,6 +25,7 @@ test: $(STAMP)  ## the conformance suite on every backend, then our own tests
 	$(PY) -m conformance_tests --url file:$(VENV)/conformance -n 2
 	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests --url '{url}' -n 2
 	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
+	$(PY) -m tests.redis_cluster -- $(PY) -m conformance_tests --url '{url}' -n 2 --quick
 	$(PY) -m pytest -n 2 --ignore=tests/test_postgres_costs.py
 	$(PY) -m pytest tests/test_postgres_costs.py  # alone: it counts what a whole server writes
 
@@ -48,6 +49,9 @@ conform: $(STAMP)  ## the suite on one backend: make conform BACKEND=memory:conf
 
 conform-postgres: $(STAMP)  ## the whole suite on the Postgres of the tests
 	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
+
+conform-redis-cluster: $(STAMP)  ## the whole suite on a cluster of six nodes
+	$(PY) -m tests.redis_cluster -- $(PY) -m conformance_tests --url '{url}' -n 2
 
 conform-redis: $(STAMP)  ## the whole suite on Redis 6.2, and on 8.2 where a vector set is always asked
 	$(PY) -m tests.redis_server --version 6.2 -- $(PY) -m conformance_tests --url '{url}' -n 2
