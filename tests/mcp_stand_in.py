@@ -1,0 +1,83 @@
+"""A pytest plugin: where the tests of the MCP SDK make an event store, they get ours behind it.
+
+It is loaded into a run of the SDK's own tests, on the storage that AGENT_STORES_PROBE names. Those
+tests expect the ids 1, 2, 3, so each of ours is given a number; all else is ours.
+"""
+
+import asyncio
+import os
+import secrets
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import pytest
+from mcp.server.streamable_http import EventCallback, EventMessage
+from mcp_types import JSONRPCMessage
+
+from stores_adapters.mcp import BackendEventStore
+from stores_core import Backend, open_backend
+
+BACKENDS = WeakKeyDictionary[asyncio.AbstractEventLoop, Backend]()
+OPENED: list[object] = []
+"""Kept, and so kept open: the tests end with the process."""
+
+
+async def backend_of_this_loop() -> Backend:
+    loop = asyncio.get_running_loop()
+    if loop not in BACKENDS:
+        opening = open_backend(os.environ["AGENT_STORES_PROBE"])
+        BACKENDS[loop] = await opening.__aenter__()
+        OPENED.append(opening)
+    return BACKENDS[loop]
+
+
+def standing_in(original: Any) -> Any:
+    class StandIn(original):
+        def __init__(self) -> None:
+            cast(Any, super()).__init__()
+            self._session = secrets.token_hex(8)
+            self._ours: dict[str, str] = {}
+
+        async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+            ours = await (await self._store()).store_event(stream_id, message)
+            number: str = await cast(Any, super()).store_event(stream_id, message)
+            self._ours[number] = ours
+            return number
+
+        async def replay_events_after(
+            self, last_event_id: str, send_callback: EventCallback
+        ) -> str | None:
+            async def send(event: EventMessage) -> None:
+                [number] = [of for of, ours in self._ours.items() if ours == event.event_id]
+                await send_callback(EventMessage(event.message, number))
+
+            ours = self._ours.get(last_event_id, last_event_id)
+            return await (await self._store()).replay_events_after(ours, send)
+
+        async def _store(self) -> BackendEventStore:
+            return BackendEventStore(await backend_of_this_loop(), self._session)
+
+    return StandIn
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the tests that make an event store, and puts ours in its place."""
+    kept: list[pytest.Item] = []
+    for item in items:
+        parent = item.getparent(pytest.Module)
+        assert parent
+        module: dict[str, Any] = vars(cast(Any, parent).obj)
+        for name in ("SimpleEventStore", "SequencedEventStore"):
+            if name in module and not hasattr(module[name], "_store"):
+                module[name] = standing_in(module[name])
+        function: Any = cast(Any, item).function
+        used = {*function.__code__.co_names, *cast(Any, item).fixturenames}
+        if used & {"SimpleEventStore", "SequencedEventStore", "event_store", "event_app"}:
+            kept.append(item)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"

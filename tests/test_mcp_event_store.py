@@ -1,0 +1,235 @@
+"""The MCP event store: by the SDK's own tests, and by what those do not ask."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp", reason="needs the extra mcp")
+
+from mcp.server import Server
+from mcp.server.streamable_http import EventMessage
+from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCResponse
+
+from stores_adapters.mcp import BackendEventStore, ResumableSessionManager
+from stores_core import Backend, InvalidRequestError, open_backend
+from tests.conftest import ROOT, Python
+from tests.meanwhile import repeating
+from tests.sdists import source_of
+
+pytest_plugins = ["tests.storages"]
+
+FILES = [
+    "tests/interaction/transports/test_client_transport_http.py",
+    "tests/interaction/transports/test_hosting_resume.py",
+    "tests/shared/test_streamable_http.py",
+]
+
+WRITER = """
+import asyncio, sys
+from mcp_types import JSONRPCNotification
+from stores_adapters.mcp import BackendEventStore
+from stores_core import open_backend
+
+async def main(url, writer):
+    async with open_backend(url) as backend:
+        store = BackendEventStore(backend, "s")
+        async def write(number):
+            message = JSONRPCNotification(
+                jsonrpc="2.0", method="n", params={"from": writer, "number": number}
+            )
+            await store.store_event(str(number % 2), message)
+        await asyncio.gather(*map(write, range(20)))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncGenerator[tuple[Backend, BackendEventStore]]:
+    async with open_backend(url) as backend:
+        yield backend, BackendEventStore(backend, "s")
+
+
+def says(text: str) -> JSONRPCNotification:
+    return JSONRPCNotification(jsonrpc="2.0", method="n", params={"text": text})
+
+
+async def replayed(
+    store: BackendEventStore, after: str
+) -> tuple[str | None, list[tuple[JSONRPCMessage, str | None]]]:
+    """The stream, and what was sent: messages with their ids."""
+    sent: list[EventMessage] = []
+
+    async def send(event: EventMessage) -> None:
+        sent.append(event)
+
+    stream = await store.replay_events_after(after, send)
+    return stream, [(event.message, event.event_id) for event in sent]
+
+
+async def test_a_replay_gives_what_came_after_in_its_stream_alone(url: str) -> None:
+    async with opened(url) as (_, store):
+        first = await store.store_event("1", says("a"))
+        await store.store_event("2", says("of another stream"))
+        second = await store.store_event("1", says("b"))
+        await store.store_event("_GET_stream", says("of the standing stream"))
+        done = JSONRPCResponse(jsonrpc="2.0", id=1, result={"deep": [1, 1.5, None, {"ü": "🦊"}]})
+        third = await store.store_event("1", done)
+        assert await replayed(store, first) == ("1", [(says("b"), second), (done, third)])
+        assert await replayed(store, second) == ("1", [(done, third)])
+        assert await replayed(store, third) == ("1", [])
+
+
+async def test_a_priming_event_has_an_id_and_is_never_sent(url: str) -> None:
+    async with opened(url) as (_, store):
+        primed = await store.store_event("1", None)
+        again = await store.store_event("1", None)
+        sent = await store.store_event("1", says("a"))
+        assert len({primed, again, sent}) == 3
+        assert await replayed(store, primed) == ("1", [(says("a"), sent)])
+
+
+async def test_equal_streams_of_two_sessions_never_meet(url: str) -> None:
+    async with opened(url) as (backend, ours):
+        theirs = BackendEventStore(backend, "s 1")
+        mine = await ours.store_event("1 1", says("mine"))
+        his = await theirs.store_event("1", says("his"))
+        await theirs.store_event("1 1", says("his too"))
+        assert mine != his
+        assert await replayed(ours, mine) == ("1 1", [])
+        assert await replayed(ours, his) == (None, [])
+        assert await replayed(theirs, mine) == (None, [])
+        await ours.forget()
+        assert await replayed(ours, mine) == (None, [])
+        assert await replayed(theirs, his) == ("1", [])
+
+
+async def test_an_id_that_was_not_given_out_replays_nothing(url: str) -> None:
+    async with opened(url) as (_, store):
+        given = await store.store_event("1", says("a"))
+        await store.store_event("1", says("b"))
+        assert given.startswith("0/")
+        unknown = ["", "0", "x", "7" + given[1:], "-1" + given[1:], "٠" + given[1:], given + "2"]
+        for id in [*unknown, "0" + given, given.upper()]:
+            assert await replayed(store, id) == (None, []), id
+
+
+@pytest.mark.parametrize("stream", ["a/b", "a b", "line\nbreak", "ü🦊", "%2F", " ", "_GET_stream"])
+async def test_any_request_id_gives_an_event_id_that_a_header_may_carry(stream: str) -> None:
+    async with opened("memory:") as (_, store):
+        id = await store.store_event(stream, says("a"))
+        later = await store.store_event(stream, says("b"))
+        assert id.isascii()
+        assert id.isprintable()
+        assert await replayed(store, id) == (stream, [(says("b"), later)])
+
+
+async def test_a_message_deeper_than_a_stored_value_comes_back_equal(url: str) -> None:
+    deep: dict[str, object] = {}
+    for _ in range(150):
+        deep = {"in": deep}
+    message = JSONRPCNotification(jsonrpc="2.0", method="n", params=deep)
+    async with opened(url) as (_, store):
+        id = await store.store_event("1", None)
+        sent = await store.store_event("1", message)
+        assert await replayed(store, id) == ("1", [(message, sent)])
+
+
+async def test_a_replay_longer_than_a_page_is_whole(url: str) -> None:
+    async with opened(url) as (_, store):
+        id = await store.store_event("1", None)
+        sent = [(says(str(n)), await store.store_event("1", says(str(n)))) for n in range(130)]
+        assert await replayed(store, id) == ("1", sent)
+
+
+async def test_an_event_that_is_sent_again_below_the_store_is_there_once(url: str) -> None:
+    async with open_backend(url, interceptors=[repeating("append_events")]) as backend:
+        store = BackendEventStore(backend, "s")
+        id = await store.store_event("1", None)
+        sent = await store.store_event("1", says("a"))
+        assert await replayed(store, id) == ("1", [(says("a"), sent)])
+
+
+async def test_two_processes_lose_nothing_of_one_another(shared_url: str, tmp_path: Path) -> None:
+    async with opened(shared_url) as (_, store):
+        starts = [await store.store_event(stream, None) for stream in ("0", "1")]
+        writers = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WRITER, shared_url, name, cwd=ROOT
+            )
+            for name in ("a", "b")
+        ]
+        assert [await writer.wait() for writer in writers] == [0, 0]
+        for start, parity in zip(starts, (0, 1), strict=True):
+            _, sent = await replayed(store, start)
+            told = sorted(
+                (message.params["from"], message.params["number"])
+                for message, _ in sent
+                if isinstance(message, JSONRPCNotification) and message.params
+            )
+            assert told == [(w, n) for w in ("a", "b") for n in range(20) if n % 2 == parity]
+            assert len({id for _, id in sent}) == 20
+
+
+async def test_each_session_of_a_manager_has_a_store_of_its_own() -> None:
+    async with open_backend("memory:") as backend:
+        manager = ResumableSessionManager(Server("s"), backend, retry_interval=0)
+        one, other = manager.event_store, manager.event_store
+        assert isinstance(one, BackendEventStore)
+        assert isinstance(other, BackendEventStore)
+        id = await one.store_event("1", says("a"))
+        await other.store_event("1", says("b"))
+        assert await replayed(one, id) == ("1", [])
+        assert await replayed(other, id) == (None, [])
+
+
+async def test_one_store_for_all_sessions_is_refused() -> None:
+    async with opened("memory:") as (backend, store):
+        with pytest.raises(InvalidRequestError, match="event_store"):
+            ResumableSessionManager(Server("s"), backend, event_store=store)
+
+
+def test_the_example_runs(python: Python) -> None:
+    ran = python(ROOT / "examples" / "mcp_streams.py", cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == (
+        "before: sent step 1, step 2, step 3; the client saw step 1\n"
+        "after: resumed with step 2, step 3\n"
+        "fork: resumed with step 2, step 3, the fork alone\n"
+    )
+
+
+@pytest.mark.probe
+@pytest.mark.timeout(400)
+def test_the_tests_of_the_sdk_pass_with_our_event_store(
+    url: str, root: Path, request: pytest.FixtureRequest
+) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", "."),
+            # Their conftest needs packages that only its other tests use.
+            *("--noconftest", "-p", "anyio", "-p", "mcp_stand_in", "-p", "no:cacheprovider"),
+            *("-q", "--no-header", "--tb=short", "-W", "ignore", *FILES),
+        ],
+        cwd=source_of("mcp", request.config),
+        env={
+            "PATH": str(Path(sys.executable).parent),
+            "PYTHONPATH": f"{root / 'tests'}:{root}",
+            "AGENT_STORES_PROBE": url,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    summary = done.stdout.strip().rpartition("\n")[2]
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", summary)
+    assert passed, summary
+    assert int(passed[1]) >= 21, summary
