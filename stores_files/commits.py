@@ -80,6 +80,11 @@ class Commit(NamedTuple):
     def number(self, kind: int) -> int:
         return (self.messages, self.events)[kind][1]
 
+    @property
+    def entries(self) -> int:
+        """How many of both kinds."""
+        return self.messages[1] + self.events[1]
+
     def length(self, kind: int) -> int:
         """How many entries of a kind the journal has with this batch."""
         first, number = (self.messages, self.events)[kind]
@@ -158,7 +163,7 @@ def parsed(log: str, line: bytes, offset: int, *, anywhere: bool = False) -> Com
     )
 
 
-def is_whole(entries: bytes, line: bytes) -> bool:
+def is_whole(entries: bytes | memoryview, line: bytes) -> bool:
     """Whether the sum in a commit's line is that of the entries before it and of the line."""
     split = len(line) - (_SUM_BYTES + len(_SUM) + len(_END))
     total = zlib.crc32(line[:split], zlib.crc32(entries))

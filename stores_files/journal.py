@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from stores_core.codec import decode_json, encode_json
-from stores_core.errors import CorruptRecordError, OutcomeUnknownError
+from stores_core.errors import OutcomeUnknownError
+from stores_files.batches import check, corrupt, lines_of, neighbours
 from stores_files.commits import (
     EVENTS,
     KEYS,
@@ -22,7 +23,6 @@ from stores_files.commits import (
     MESSAGES,
     Batch,
     Commit,
-    is_whole,
     parsed,
     written,
 )
@@ -31,9 +31,6 @@ from stores_files.failures import meaning, unknown
 from stores_files.scanning import SCANNED, Found, scan
 
 FORMAT = 1
-
-_READ = 1 << 22
-"""Bytes of bodies that are read at a time, unless one batch has more."""
 
 _USUAL = 512
 """Bytes that the line of a commit seldom exceeds."""
@@ -126,7 +123,7 @@ class Journal:
         if size == self._size:
             return
         if size < self.end:
-            raise _corrupt("it is shorter than what was committed")
+            raise corrupt("it is shorter than what was committed")
         self._take_newest(size)
         self._size = size
 
@@ -138,11 +135,11 @@ class Journal:
         for commit, whole in self._scan(self.end, size):
             if commit.group > self.end:
                 # A later write stands behind what does not fit: that was on the disk before.
-                raise _corrupt(f"at byte {self.end} stands no whole batch, and some follow")
+                raise corrupt(f"at byte {self.end} stands no whole batch, and some follow")
             if not whole or commit.begin != self.end:
                 continue
             if any(commit.first(kind) != self.length(kind) for kind in (MESSAGES, EVENTS)):
-                raise _corrupt(f"the batch at byte {commit.begin} has other positions")
+                raise corrupt(f"the batch at byte {commit.begin} has other positions")
             self.last = commit
         self.torn = size - self.end
 
@@ -251,25 +248,17 @@ class Journal:
 
     def pages(self, kind: int, begin: int, stop: int) -> Iterator[list[bytes]]:
         """The same, some batches at a time."""
-        for commits in _neighbours(self._covering(kind, begin, stop)):
+        for commits in neighbours(self._covering(kind, begin, stop)):
             start, entries = commits[0].begin, list[bytes]()
             data = self._disk.read(self._file, start, commits[-1].end - start)
             for commit in commits:
-                lines = self._entries(commit, data[commit.begin - start : commit.end - start])
+                check(commit, data, start)
                 skipped = 0 if kind == MESSAGES else commit.number(MESSAGES)
                 first = commit.first(kind)
                 low, high = max(begin - first, 0), min(stop - first, commit.number(kind))
-                entries += lines[skipped + low : skipped + high]
+                span = commit.begin - start, commit.offset - start
+                entries += lines_of(data, *span, commit.entries, skipped + low, skipped + high)
             yield entries
-
-    def _entries(self, commit: Commit, data: bytes) -> list[bytes]:
-        size = commit.offset - commit.begin
-        lines = data[:size].split(b"\n")[:-1]
-        if not is_whole(data[:size], data[size:]) or len(lines) != commit.number(
-            MESSAGES
-        ) + commit.number(EVENTS):
-            raise _corrupt(f"the batch at byte {commit.begin} does not fit its sum")
-        return lines
 
     def _covering(self, kind: int, begin: int, stop: int) -> list[Commit]:
         """The commits with entries of a kind between these positions, oldest first."""
@@ -309,7 +298,7 @@ class Journal:
         for commit in self._commits_from(low, self.end):
             if commit.length(kind) > position:
                 return commit
-        raise _corrupt(f"the batch with entry {position} is missing")
+        raise corrupt(f"the batch with entry {position} is missing")
 
     def _commits_from(self, offset: int, end: int) -> Iterator[Commit]:
         """The commits whose lines begin behind an offset, which may lie inside a line."""
@@ -352,7 +341,7 @@ class Journal:
                 line = self._disk.read(self._file, offset, LONGEST)
             commit = parsed(self.id, line[: line.find(b"\n") + 1], offset)
             if commit is None:
-                raise _corrupt(f"at byte {offset} should stand a commit")
+                raise corrupt(f"at byte {offset} should stand a commit")
             self._remember(commit)
         return commit
 
@@ -367,25 +356,7 @@ def _named(data: bytes) -> str:
         found = decode_json(data.partition(b"\n")[0])
         id, format = str(found["journal"]), int(found["format"])
     except (ValueError, TypeError, KeyError) as error:
-        raise _corrupt("its first line does not say which journal it is") from error
+        raise corrupt("its first line does not say which journal it is") from error
     if format != FORMAT:
-        raise _corrupt(f"it has the format {format}, this code knows {FORMAT}")
+        raise corrupt(f"it has the format {format}, this code knows {FORMAT}")
     return id
-
-
-def _neighbours(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
-    """Commits that follow each other in the file, so that one read brings them all."""
-    group: list[Commit] = []
-    for commit in commits:
-        if group and (group[-1].end != commit.begin or commit.end - group[0].begin > _READ):
-            yield group
-            group = []
-        group.append(commit)
-    if group:
-        yield group
-
-
-def _corrupt(what: str) -> CorruptRecordError:
-    return CorruptRecordError(
-        f"a journal cannot be read: {what}; `verify` lists all damage, `repair` saves the rest"
-    )

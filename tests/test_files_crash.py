@@ -14,7 +14,7 @@ from zlib import crc32
 import pytest
 
 from stores_core.codec import encode_json
-from stores_files import making, scanning
+from stores_files import batches, journal, making, scanning
 from stores_files.disk import Disk
 from stores_files.listing import Listing
 from tests.files_power_cuts import examine, examine_part
@@ -81,6 +81,12 @@ def _unchecked(*given: Any, **named: Any) -> Iterator[scanning.Found]:
         yield from scanning.scan(*given, **named)
 
 
+@contextlib.contextmanager
+def _all_unchecked() -> Iterator[None]:
+    with patch.object(batches, "is_whole", _always), patch.object(journal, "scan", _unchecked):
+        yield
+
+
 def _unsynced(disk: Disk, folder: int, name: str, value: Any) -> None:
     fields = encode_json(value)[:-1]
     with disk.opened(disk.make_file(folder, name)) as file:
@@ -93,7 +99,7 @@ MISTAKES: dict[str, tuple[type[SimulatedDisk], Callable[[], Any], list[str]]] = 
     "it tells before it syncs": (LateSync, contextlib.nullcontext, ["append one", "append many"]),
     "sums are not checked": (
         SimulatedDisk,
-        lambda: patch.multiple("stores_files.journal", is_whole=_always, scan=_unchecked),
+        _all_unchecked,
         ["append one", "append many"],
     ),
     "headers are written over": (

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from stores_core.errors import StoreError
-from stores_files import journal, places, scanning
+from stores_files import batches, places, scanning
 from tests.files_fuzz import examine
 from tests.files_simulated import SimulatedDisk
 from tests.files_steps import prepared, snapshot
@@ -30,7 +30,7 @@ def _zero(text: bytes) -> int:
 
 
 def test_the_fuzz_sees_journals_without_sums() -> None:
-    with patch.object(journal, "is_whole", _always), patch.object(scanning, "is_whole", _always):
+    with patch.object(batches, "is_whole", _always), patch.object(scanning, "is_whole", _always):
         assert examine(1_000, 1)
 
 

@@ -54,7 +54,15 @@ def test_what_was_committed_is_read_from_any_position(folder: int) -> None:
         assert journal.length(kind) == len(texts)
         for begin in range(len(texts)):
             assert journal.read(kind, begin, begin + 5) == texts[begin : begin + 5]
-    assert [commit.key for commit in journal.keyed(3)] == ["k59", "k57", "k55"]
+    for size in (40, 41):
+        journal.append([batch(99, size, 2)])
+        texts = batch(99, size, 2).messages
+        start = journal.length(MESSAGES) - size
+        for low, high in itertools.combinations(range(size + 1), 2):
+            assert journal.read(MESSAGES, start + low, start + high) == texts[low:high]
+    journal.close()
+    journal = Journal.open(Disk(), folder, NAME)
+    assert [commit.key for commit in journal.keyed(5)] == ["k99", "k99", "k59", "k57", "k55"]
     journal.close()
 
 
