@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,16 @@ def _ports(version: str) -> tuple[int, int, dict[str, str | int]]:
             return port, port + _BUS_BEHIND, {}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+Meanwhile = Callable[[EmbeddedCluster, str], AbstractContextManager[object]]
+"""What goes on with a cluster while a command runs on it that has the prefix."""
+
+
+def nothing(cluster: EmbeddedCluster, prefix: str) -> AbstractContextManager[None]:
+    """Nothing goes on."""
+    return nullcontext()
+
+
+def main(arguments: Sequence[str] | None = None, *, meanwhile: Meanwhile = nothing) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options, command = arguments, list[str]()
     if "--" in arguments:
@@ -140,8 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("a command after -- is needed")
     with redis_cluster(chosen.primaries, chosen.replicas, version=chosen.version) as cluster:
         url = with_prefix(cluster.url)
+        prefix = url.rpartition("prefix=")[2]
         told = [argument.replace("{url}", url) for argument in command]
-        return subprocess.run(told, check=False).returncode
+        with meanwhile(cluster, prefix):
+            return subprocess.run(told, check=False).returncode
 
 
 if __name__ == "__main__":

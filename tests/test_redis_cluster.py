@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from redis.crc import key_slot
 
 from stores_core import (
     Backend,
@@ -19,13 +18,14 @@ from stores_core import (
     StoreUnavailableError,
     open_backend,
 )
-from stores_redis.keys import Bucket, bucket_of
+from stores_redis.backend import CLUSTER_BUCKETS as BUCKETS
+from stores_redis.keys import bucket_of
 from tests.postgres_callers import work
 from tests.redis_cluster import EmbeddedCluster, redis_cluster
 from tests.redis_keys import turn
 from tests.redis_server import with_prefix
+from tests.redis_slots import SlotMover, check_crossed, forks_crossed, slot_of, slots_moving
 
-BUCKETS = 64
 FAMILIES, WORKERS, MOST_WAVES = 4, 6, 300
 
 
@@ -71,74 +71,13 @@ async def test_a_plain_client_works_where_slots_are_enforced() -> None:
             assert (await backend.admin.erase_tenant(tenant="")).erased
 
 
-class Mover:
-    """Moves slots of a tenant's buckets from node to node, in pieces, and back and forth."""
-
-    def __init__(self, cluster: EmbeddedCluster, url: str) -> None:
-        self._cluster = cluster
-        tags = [Bucket(prefix_of(url), "", number).tag for number in range(BUCKETS)]
-        self._slots = [int(key_slot(tag)) for tag in tags]
-        self.moved = 0
-        self.halted_half_way = 0
-
-    async def move_all(self, stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            for slot in self._slots:
-                if stop.is_set():
-                    return
-                await self.move(slot)
-                await asyncio.sleep(0.01)
-
-    async def move(self, slot: int, pause: float = 0.02) -> None:
-        ends = await self.begin(slot)
-        await self.bring(slot, *ends, pause=pause)
-        await asyncio.sleep(pause)
-        await self.end(slot, *ends)
-        self.moved += 1
-
-    async def begin(self, slot: int) -> tuple[int, int]:
-        """Let a slot be on its way: the numbers of the node that has it, and of the next one."""
-        at = await asyncio.to_thread(self.owner, slot)
-        to = (at + 1) % self._cluster.primaries
-        ids, ask = self._cluster.ids, self._cluster.ask
-        await asyncio.to_thread(ask, to, "CLUSTER SETSLOT", slot, "IMPORTING", ids[at])
-        await asyncio.to_thread(ask, at, "CLUSTER SETSLOT", slot, "MIGRATING", ids[to])
-        return at, to
-
-    async def bring(self, slot: int, at: int, to: int, *, pause: float = 0.0) -> None:
-        """Bring what lies in it, a few keys at a time."""
-        ask, target = self._cluster.ask, self._cluster.nodes[to].port
-        while keys := await asyncio.to_thread(ask, at, "CLUSTER GETKEYSINSLOT", slot, 3):
-            password = self._cluster.password
-            moving = ("127.0.0.1", target, "", 0, 5_000, "AUTH", password, "KEYS", *keys)
-            await asyncio.to_thread(ask, at, "MIGRATE", *moving)
-            self.halted_half_way += 1
-            await asyncio.sleep(pause / 10)
-
-    async def end(self, slot: int, at: int, to: int) -> None:
-        """The slot has arrived."""
-        for number in (to, at, *range(self._cluster.primaries)):
-            await asyncio.to_thread(
-                self._cluster.ask, number, "CLUSTER SETSLOT", slot, "NODE", self._cluster.ids[to]
-            )
-
-    def owner(self, slot: int) -> int:
-        """The number of the node that serves a slot."""
-        for first, last, (_, port, *_), *_ in self._cluster.ask(0, "CLUSTER SLOTS"):
-            if first <= slot <= last:
-                ports = [node.port for node in self._cluster.nodes]
-                return ports.index(port)
-        raise AssertionError("nobody serves the slot")
-
-
 async def test_a_client_follows_slots_that_move(cluster: EmbeddedCluster, url: str) -> None:
     async with open_backend(url) as backend:
         await backend.runs.create_run(run_id="r")
         await backend.runs.append_messages(run_id="r", messages=turn(3))
-        mover = Mover(cluster, url)
-        slot = int(key_slot(Bucket(prefix_of(url), "", bucket_of("r", BUCKETS)).tag))
+        mover, slot = SlotMover(cluster), slot_of(bucket_of("r", BUCKETS))
         for n in range(3):
-            moving = asyncio.create_task(mover.move(slot, pause=0.3))
+            moving = asyncio.create_task(asyncio.to_thread(mover.move, slot, pause=0.3))
             while not moving.done():
                 answer = await backend.runs.append_messages(run_id="r", messages=turn(1))
                 assert answer.applied
@@ -156,9 +95,8 @@ async def test_a_slot_on_its_way_is_waited_for_as_long_as_the_caller_says(
     async with open_backend(url) as backend:
         await backend.runs.create_run(run_id="r")
         await backend.runs.append_messages(run_id="r", messages=turn(3))
-        mover = Mover(cluster, url)
-        slot = int(key_slot(Bucket(prefix_of(url), "", bucket_of("r", BUCKETS)).tag))
-        ends = await mover.begin(slot)
+        mover, slot = SlotMover(cluster), slot_of(bucket_of("r", BUCKETS))
+        ends = await asyncio.to_thread(mover.begin, slot)
         runs, calls = backend.runs, list[Callable[..., Coroutine[Any, Any, object]]]()
         calls.append(partial(runs.append_messages, run_id="r", messages=turn(1)))
         calls.append(partial(runs.append_messages, run_id="r", messages=[large(8)]))
@@ -168,8 +106,8 @@ async def test_a_slot_on_its_way_is_waited_for_as_long_as_the_caller_says(
             with pytest.raises(StoreUnavailableError, match="slot is being moved"):
                 await call(timeout=1)
         waiting = [asyncio.create_task(call(timeout=60)) for call in calls]
-        await mover.bring(slot, *ends)
-        await mover.end(slot, *ends)
+        await asyncio.to_thread(mover.bring, slot, *ends)
+        await asyncio.to_thread(mover.end, slot, *ends)
         await asyncio.gather(*waiting)
         found = (await runs.get_run(run_id="r")).info
         assert found is not None
@@ -178,16 +116,10 @@ async def test_a_slot_on_its_way_is_waited_for_as_long_as_the_caller_says(
 
 async def test_a_storm_of_forks_while_slots_move(cluster: EmbeddedCluster, url: str) -> None:
     """Every id goes to one of those that ask for it, and holds that one's content."""
-    crossed = Counter[str]()
     won: dict[str, list[str]] = {}
 
     async def fork_and_append(backend: Backend, worker: int, wave: int) -> None:
         source, id = f"family {(worker + wave) % FAMILIES}", f"fork {wave} of {worker // 2}"
-        buckets = bucket_of(source, BUCKETS), bucket_of(id, BUCKETS)
-        if buckets[0] != buckets[1]:
-            slots = {int(key_slot(Bucket("", "", number).tag)) for number in buckets}
-            crossed["buckets"] += 1
-            crossed["slots"] += len(slots) == 2
         answer = await backend.runs.fork_run(run_id=source, new_run_id=id)
         assert answer.found
         if answer.created:
@@ -199,23 +131,14 @@ async def test_a_storm_of_forks_while_slots_move(cluster: EmbeddedCluster, url: 
         for n in range(FAMILIES):
             await first.runs.create_run(run_id=f"family {n}")
             await first.runs.append_messages(run_id=f"family {n}", messages=turn(n + 1))
-        mover, stop = Mover(cluster, url), asyncio.Event()
-        moving = asyncio.create_task(mover.move_all(stop))
-        waves = 0
-        try:
-            clients = [first, second] * (WORKERS // 2)
+        waves, clients = 0, [first, second] * (WORKERS // 2)
+        with slots_moving(cluster) as mover:
             while mover.moved < BUCKETS and waves < MOST_WAVES:
                 await asyncio.gather(
                     *(fork_and_append(client, n, waves) for n, client in enumerate(clients))
                 )
                 waves += 1
-        finally:
-            stop.set()
-            await moving
-        print(f"{crossed['buckets']} forks crossed buckets, {crossed['slots']} slots; ", end="")
-        print(f"{mover.moved} slots moved, in {mover.halted_half_way} pieces")
-        assert crossed["slots"] >= 20, "not run: too few forks crossed slots"
-        assert mover.moved >= 20, "not run: too few slots moved"
+        check_crossed(forks_crossed(cluster, prefix_of(url)), mover)
         assert len(won) == waves * WORKERS // 2
         for id, sources in won.items():
             [source] = sources
