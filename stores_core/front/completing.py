@@ -1,7 +1,7 @@
 """Completing a request: the checks that need more than types, defaults, stamps, digests."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
@@ -88,10 +88,10 @@ def _fork_run(opened: Opened, request: ForkRunRequest) -> dict[str, Any]:
 def _append_messages(opened: Opened, request: AppendMessagesRequest) -> dict[str, Any]:
     now = utc(opened.clock())
     _check_batch(opened, "messages", len(request.messages) + len(request.events))
-    messages = _encoded(opened, "messages", list(map(_without_null_stamp, request.messages)))
-    events = _encoded(opened, "events", request.events)
+    bare = map(_without_null_stamp, request.messages)
+    messages, size = _encoded(opened, "messages", bare, of="messages")
+    events, _ = _encoded(opened, "events", request.events, of="messages", size=size)
     texts = [text for _, text in messages], [text for _, text in events]
-    _check_batch_bytes(opened, "messages", sum(map(len, texts[0])) + sum(map(len, texts[1])))
     tail = b',"timestamp":' + to_json(now) + b"}"
     return {
         "at": now,
@@ -103,24 +103,31 @@ def _append_messages(opened: Opened, request: AppendMessagesRequest) -> dict[str
 
 def _append_events(opened: Opened, request: AppendEventsRequest) -> dict[str, Any]:
     _check_batch(opened, "events", len(request.events))
-    events = _encoded(opened, "events", request.events)
+    events, _ = _encoded(opened, "events", request.events, of="events")
     texts = [text for _, text in events]
-    _check_batch_bytes(opened, "events", sum(map(len, texts)))
     return {
         "events": tuple(replaced(event, {}, text) for event, text in events),
         "digest": _digest([], texts) if request.idempotency_key else "",
     }
 
 
-def _encoded(opened: Opened, field: str, values: Sequence[V]) -> list[tuple[V, bytes]]:
+def _encoded(
+    opened: Opened, field: str, values: Iterable[V], *, of: str, size: int = 0
+) -> tuple[list[tuple[V, bytes]], int]:
+    """The values with their texts, and the size of the batch ``of`` these, which had ``size``.
+
+    A batch that is too large is refused as soon as it is, not when all of it has been encoded.
+    """
     most = opened.limits.max_entry_bytes
     encoded: list[tuple[V, bytes]] = []
     for index, value in enumerate(values):
         value, text = encode_checked(value, (field, index))
         if len(text) > most:
             raise _too_large(f"{field}[{index}]", len(text), most, "max_entry_bytes")
+        size += len(text)
+        _check_batch_bytes(opened, of, size)
         encoded.append((value, text))
-    return encoded
+    return encoded, size
 
 
 def _without_null_stamp(message: Message) -> Message:
@@ -180,7 +187,7 @@ def _put_memories(opened: Opened, request: PutMemoriesRequest) -> dict[str, Any]
         note, size = _note(opened, item, now, ("items", index))
         items.append(note)
         total += size
-    _check_batch_bytes(opened, "items", total)
+        _check_batch_bytes(opened, "items", total)
     return {"at": now, "items": tuple(items)}
 
 
@@ -295,7 +302,7 @@ def _check_batch(opened: Opened, field: str, count: int) -> None:
 def _check_batch_bytes(opened: Opened, field: str, size: int) -> None:
     most = opened.limits.max_batch_bytes
     if size > most:
-        raise _too_large(field, size, most, "max_batch_bytes")
+        raise _too_large(field, size, most, "max_batch_bytes", " or more")
 
 
 def _check_query(field: str, text: str) -> None:
@@ -306,10 +313,12 @@ def _check_query(field: str, text: str) -> None:
         )
 
 
-def _too_large(field: str, size: int, most: int, option: str) -> RecordTooLargeError:
+def _too_large(
+    field: str, size: int, most: int, option: str, more: str = ""
+) -> RecordTooLargeError:
     return RecordTooLargeError(
         field=field,
-        found=f"{size} bytes of JSON",
+        found=f"{size} bytes of JSON{more}",
         allowed=f"{most}; the option {option} raises it up to {CEILINGS[option]}",
     )
 
