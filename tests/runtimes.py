@@ -26,14 +26,11 @@ SHOWN = {"postgresql": "Postgres", "redis": "Redis", "sqlite": "SQLite", "file":
 
 
 class Runtime(NamedTuple):
-    """A runtime, the distribution it comes in, what of it we are, and its page."""
+    """A runtime, the distribution it comes in, and what of it we are."""
 
     title: str
     distribution: str
     interfaces: str
-
-    def page(self) -> str:
-        return f"docs/runtimes/{self.distribution}.md"
 
 
 RUNTIMES = {
@@ -83,7 +80,7 @@ def table(results: dict[str, Any]) -> str:
                 for backend in BACKENDS
                 if backend in found["passed"]
             )
-            title = f"[{runtime.title}]({runtime.page()})"
+            title = f"[{runtime.title}](docs/runtimes/{name.replace('_', '-')}.md)"
             lines.append(f"| {title} | {found['version']} | {runtime.interfaces} | {on} |")
     return "\n".join(lines) + "\n"
 

@@ -7,18 +7,38 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Python
+from tests.storages import storage
 from tests.test_readme import blocks
 
-PACKAGES = {"langgraph": "langgraph.graph", "openai_agents": "agents", "a2a": "a2a"}
+PACKAGES = {
+    "langgraph": "langgraph.graph",
+    "openai_agents": "agents",
+    "claude_agent": "claude_agent_sdk",
+    "a2a": "a2a",
+}
 """Of each adapter the module that its program cannot do without."""
 
-PAGE = blocks(ROOT / "docs" / "adapters.md")
+PAGES = {
+    page: blocks(page)
+    for page in [ROOT / "docs" / "adapters.md", *sorted(ROOT.glob("docs/runtimes/*.md"))]
+}
 PROGRAMS = {
     adapter: block
-    for block in PAGE
+    for page in PAGES.values()
+    for block in page
     if block.language == "python"
     for adapter in re.findall(r"^from stores_adapters\.(\w+) ", block.code, re.MULTILINE)
 }
+EXAMPLES = {
+    example: printed
+    for page in PAGES
+    for example, printed in re.findall(
+        r"\(\.\./\.\./examples/(\w+)\.py\).*?^```text\n(.*?)^```$",
+        page.read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+}
+"""Of each example that a page links to what it prints: the first block of text after the link."""
 
 
 @pytest.mark.parametrize("adapter", PACKAGES)
@@ -35,19 +55,51 @@ def test_an_adapter_without_its_package_says_what_to_install(adapter: str, pytho
     )
 
 
-def test_the_page_has_a_program_for_each_adapter() -> None:
-    assert PROGRAMS.keys() == PACKAGES.keys()
+def test_the_pages_have_a_program_for_each_adapter() -> None:
+    assert PROGRAMS.keys() == {*PACKAGES, "tools"}
 
 
-@pytest.mark.parametrize("adapter", PACKAGES)
+@pytest.mark.parametrize("adapter", [*PACKAGES, "tools"])
 def test_a_program_of_the_page_runs_as_pasted(
     adapter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip(PACKAGES[adapter], reason=f"needs the package of {adapter}")
+    needed = PACKAGES.get(adapter, "stores_adapters")
+    pytest.importorskip(needed, reason=f"needs the package of {adapter}")
     program = PROGRAMS[adapter]
     pasted = tmp_path / "pasted.py"
     pasted.write_text(program.code, "utf-8")
     # In this process, where the packages are imported already: that takes them seconds.
     runpy.run_path(str(pasted), run_name="__main__")
-    after = PAGE[program.number + 1]
+    after = PAGES[program.page][program.number + 1]
     assert (after.language, after.code) == ("text", capsys.readouterr().out)
+
+
+def test_every_example_of_a_restart_is_on_a_page() -> None:
+    assert {path.stem for path in ROOT.glob("examples/*_resumed.py")} == EXAMPLES.keys()
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_goes_on_in_another_process_and_forks(example: str, python: Python) -> None:
+    runtime = example.removesuffix("_resumed")
+    pytest.importorskip(PACKAGES.get(runtime, runtime), reason=f"needs the package of {runtime}")
+    # What a runtime leaves open when its process ends is not ours to mend.
+    ran = python(ROOT / "examples" / f"{example}.py", warnings="default")
+    assert (ran.returncode, ran.stdout) == (0, EXAMPLES[example]), ran.stderr
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "sqlite",
+        *(pytest.param(one, marks=pytest.mark.probe) for one in ("file", "redis", "postgresql")),
+    ],
+)
+def test_two_processes_lose_nothing_through_any_adapter(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path, python: Python
+) -> None:
+    for package in PACKAGES.values():
+        pytest.importorskip(package, reason="the writers use every adapter")
+    url = storage(backend, request, tmp_path)
+    ran = python("-m", "tests.adapter_writers", url, cwd=ROOT, seconds=110, warnings="default")
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) >= 5

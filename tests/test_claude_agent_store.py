@@ -55,21 +55,17 @@ async def test_it_conforms_with_all_optional_parts(url: str) -> None:
         getattr(BackendSessionStore, part) is not getattr(SessionStore, part) for part in OPTIONAL
     )
     async with AsyncExitStack() as opened_ones:
-        number = 0
+        made = 0
 
         async def fresh() -> BackendSessionStore:
-            nonlocal number
-            number += 1
-            tenant = f"{number}"
-            # Postgres has a tenant in its URL already; its storages are told apart by that.
-            bare = url.partition("?tenant=")
-            named = f"{bare[0]}?tenant={bare[2]}-{tenant}" if bare[1] else url
-            other = {} if bare[1] else {"tenant": tenant}
-            backend = await opened_ones.enter_async_context(open_backend(named, **other))
-            return BackendSessionStore(backend)
+            nonlocal made
+            made += 1
+            bare, _, tenant = url.partition("?tenant=")
+            opening = open_backend(bare, tenant=f"{tenant}-{made}")
+            return BackendSessionStore(await opened_ones.enter_async_context(opening))
 
         await run_session_store_conformance(fresh)
-        assert number >= 14
+        assert made >= 14
 
 
 async def test_an_entry_comes_back_equal_with_the_order_of_its_keys(url: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT, Python
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/runtimes/*.md")])
 
 
 class Block(NamedTuple):
