@@ -34,15 +34,15 @@ async def backend_of_this_loop() -> Backend:
 def standing_in(original: Any) -> Any:
     class StandIn(original):
         def __init__(self) -> None:
-            cast(Any, super()).__init__()
+            super().__init__()  # type: ignore[reportUnknownMemberType] - of a class not known here
             self._session = secrets.token_hex(8)
             self._ours: dict[str, str] = {}
 
         async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
             ours = await (await self._store()).store_event(stream_id, message)
-            number: str = await cast(Any, super()).store_event(stream_id, message)
+            number: str = await super().store_event(stream_id, message)  # type: ignore[reportUnknownMemberType] - as above
             self._ours[number] = ours
-            return number
+            return number  # type: ignore[reportUnknownVariableType] - as above
 
         async def replay_events_after(
             self, last_event_id: str, send_callback: EventCallback
@@ -64,9 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keeps the tests that make an event store, and puts ours in its place."""
     kept: list[pytest.Item] = []
     for item in items:
-        parent = item.getparent(pytest.Module)
-        assert parent
-        module: dict[str, Any] = vars(cast(Any, parent).obj)
+        parent: Any = item.getparent(pytest.Module)
+        module = cast("dict[str, Any]", vars(parent.obj))
         for name in ("SimpleEventStore", "SequencedEventStore"):
             if name in module and not hasattr(module[name], "_store"):
                 module[name] = standing_in(module[name])

@@ -197,7 +197,7 @@ async def test_one_store_for_all_sessions_is_refused() -> None:
 
 
 def test_the_example_runs(python: Python) -> None:
-    ran = python(ROOT / "examples" / "mcp_streams.py", cwd=ROOT)
+    ran = python(ROOT / "examples" / "mcp_streams.py", cwd=ROOT, seconds=110)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == (
         "before: sent step 1, step 2, step 3; the client saw step 1\n"

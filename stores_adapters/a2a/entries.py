@@ -2,7 +2,8 @@
 
 The messages of the run are the task's history. Its events are artifacts, and heads: a head is the
 task without history and artifacts, so small, and the newest one holds. What a save writes are
-the entries that are new or changed, and a head to end the batch.
+the entries that are new or changed, the update that led to it for those who follow the task, and a
+head to end the batch.
 """
 
 import base64
@@ -19,6 +20,7 @@ from stores_core import Event, Message, Run
 
 HEAD = "a2a-task"
 ARTIFACT = "a2a-artifact"
+UPDATE = "a2a-update"
 
 ROLES = {a2a_pb2.ROLE_USER: "user", a2a_pb2.ROLE_AGENT: "assistant"}
 
@@ -58,7 +60,7 @@ def kept_in(run: Run) -> Kept:
             head = event
         elif event.kind == ARTIFACT:
             further = event.model_extra or {}
-            artifact = _unpacked(further["artifact"], a2a_pb2.Artifact())
+            artifact = unpacked(further["artifact"], a2a_pb2.Artifact())
             key = artifact.artifact_id, further["nth"]
             if key in artifacts:
                 known = artifacts[key].parts[: further["start"]]
@@ -71,7 +73,7 @@ def kept_in(run: Run) -> Kept:
     history: dict[Key, a2a_pb2.Message] = {}
     for entry in run.messages:
         further = entry.model_extra or {}
-        message = _unpacked(further["message"], a2a_pb2.Message())
+        message = unpacked(further["message"], a2a_pb2.Message())
         history[message.message_id, further["nth"]] = message
     task = head_of(head)
     task.history.extend(history.values())
@@ -81,11 +83,22 @@ def kept_in(run: Run) -> Kept:
 
 def head_of(event: Event) -> a2a_pb2.Task:
     """The task that a head holds, without history and artifacts."""
-    return _unpacked((event.model_extra or {})["task"], a2a_pb2.Task())
+    return unpacked((event.model_extra or {})["task"], a2a_pb2.Task())
 
 
-def entries_for(task: a2a_pb2.Task, kept: Kept) -> tuple[list[Message], list[Event]]:
+def update_of(event: Event) -> a2a_pb2.StreamResponse | None:
+    """The update that an event holds; None for any other event."""
+    if event.kind != UPDATE:
+        return None
+    return unpacked((event.model_extra or {})["update"], a2a_pb2.StreamResponse())
+
+
+def entries_for(
+    task: a2a_pb2.Task, kept: Kept, update: a2a_pb2.StreamResponse | None = None
+) -> tuple[list[Message], list[Event]]:
     """What to append so that the run amounts to ``task``; nothing where it does.
+
+    An ``update`` is written in any case.
 
     History and artifacts only grow: one that ``task`` lacks was added by another writer, and
     stays. A message or artifact whose id is known takes the known one's place. A state that a
@@ -104,11 +117,13 @@ def entries_for(task: a2a_pb2.Task, kept: Kept) -> tuple[list[Message], list[Eve
         for key, artifact in _keyed(task.artifacts, "artifact_id").items()
         if artifact != known_artifacts.get(key)
     ]
+    if update is not None:
+        events.append(_event(UPDATE, update=packed(update)))
     head = _bare(task)
     if before.status.state in TERMINAL and before.status.state != task.status.state:
         head.status.CopyFrom(before.status)
     if messages or events or kept.task is None or head != _bare(before):
-        events.append(_event(HEAD, task=_packed(head)))
+        events.append(_event(HEAD, task=packed(head)))
     return messages, events
 
 
@@ -122,7 +137,7 @@ def _artifact_event(artifact: a2a_pb2.Artifact, known: a2a_pb2.Artifact | None, 
     rest = a2a_pb2.Artifact()
     rest.CopyFrom(artifact)
     del rest.parts[:start]
-    return _event(ARTIFACT, artifact=_packed(rest), start=start, nth=nth)
+    return _event(ARTIFACT, artifact=packed(rest), start=start, nth=nth)
 
 
 def _bare(task: a2a_pb2.Task) -> a2a_pb2.Task:
@@ -145,7 +160,7 @@ def _keyed(values: Iterable[P], id_field: str) -> dict[Key, P]:
 
 def _message_entry(message: a2a_pb2.Message, nth: int) -> Message:
     role = ROLES.get(message.role, "unspecified")
-    further: dict[str, Any] = {"message": _packed(message), "nth": nth}
+    further: dict[str, Any] = {"message": packed(message), "nth": nth}
     return Message(role=role, **further)
 
 
@@ -153,7 +168,7 @@ def _event(kind: str, **further: Any) -> Event:
     return Event(kind=kind, **further)
 
 
-def _packed(value: Proto) -> dict[str, Any]:
+def packed(value: Proto) -> dict[str, Any]:
     """A2A's own JSON; where that would not come back equal, the binary form beside no JSON.
 
     JSON has no NaN, no -0.0 in A2A's structs, and none of the fields of a newer A2A.
@@ -168,8 +183,9 @@ def _packed(value: Proto) -> dict[str, Any]:
     return {"binary": base64.b64encode(exact).decode()}
 
 
-def _unpacked(packed: Mapping[str, Any], into: P) -> P:
-    if "json" in packed:
-        return ParseDict(packed["json"], into)
-    into.ParseFromString(base64.b64decode(packed["binary"]))
+def unpacked(stored: Mapping[str, Any], into: P) -> P:
+    """Reads into ``into`` what ``packed`` made of an equal one, and returns it."""
+    if "json" in stored:
+        return ParseDict(stored["json"], into)
+    into.ParseFromString(base64.b64decode(stored["binary"]))
     return into

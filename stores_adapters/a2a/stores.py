@@ -1,6 +1,7 @@
 """The two interfaces by which a2a-sdk keeps tasks."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 from a2a.server.cluster.task_store import (
     ConcurrentTaskModificationError,
@@ -13,6 +14,7 @@ from a2a.server.events.event_queue import Event
 from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
 from a2a.server.tasks.task_store import TaskStore
 from a2a.types.a2a_pb2 import TASK_STATE_CANCELED, ListTasksRequest, ListTasksResponse, Task
+from a2a.utils.proto_utils import to_stream_response
 
 from stores_adapters.a2a.entries import TERMINAL, Kept
 from stores_adapters.a2a.tasks import Tasks
@@ -50,13 +52,25 @@ class BackendTaskStore(TaskStore):
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
         await self._tasks.remove(self._owner_of(context), task_id)
 
+    async def fork(self, task_id: str, new_task_id: str, context: ServerCallContext) -> bool:
+        """Start a task of the caller's as a copy of another, at a cost that no length changes.
+
+        False, and nothing done, where there is no such task or the new id is taken.
+        """
+        return await self._tasks.fork(self._owner_of(context), task_id, new_task_id)
+
+    async def evict(self, finished_before: datetime) -> int:
+        """Delete all owners' tasks that reached a final state before then; how many they were."""
+        return await self._tasks.evict(finished_before)
+
 
 class BackendVersionedTaskStore(VersionedTaskStore):
     """As `BackendTaskStore`, for servers of several processes: a save names the version it read.
 
     Of savers that read one version a single one is served; the others get
     ConcurrentTaskModificationError. A cancellation needs no version, but a task that is not in a
-    final state. Both stores read each other's tasks.
+    final state. The event of a save is kept beside it, for those who follow the task by a
+    `BackendTaskEventStream`. Both stores read each other's tasks.
     """
 
     def __init__(
@@ -79,8 +93,9 @@ class BackendVersionedTaskStore(VersionedTaskStore):
                 return kept.task is not None and kept.task.status.state not in TERMINAL
             return _version_of(kept) == prev_version
 
-        version = await self._tasks.write(self._owner_of(context), task, _refusing(current, task))
-        return TaskVersion(version)
+        update = None if event is None else to_stream_response(event)
+        owner, check = self._owner_of(context), _refusing(current, task)
+        return TaskVersion(await self._tasks.write(owner, task, check, update))
 
     async def get(self, task_id: str, context: ServerCallContext) -> StoredTask | None:
         kept = await self._tasks.read(self._owner_of(context), task_id)
@@ -91,6 +106,17 @@ class BackendVersionedTaskStore(VersionedTaskStore):
 
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
         await self._tasks.remove(self._owner_of(context), task_id)
+
+    async def fork(self, task_id: str, new_task_id: str, context: ServerCallContext) -> bool:
+        """Start a task of the caller's as a copy of another, at a cost that no length changes.
+
+        False, and nothing done, where there is no such task or the new id is taken.
+        """
+        return await self._tasks.fork(self._owner_of(context), task_id, new_task_id)
+
+    async def evict(self, finished_before: datetime) -> int:
+        """Delete all owners' tasks that reached a final state before then; how many they were."""
+        return await self._tasks.evict(finished_before)
 
 
 def _version_of(kept: Kept) -> TaskVersion:

@@ -2,8 +2,9 @@
 
 import secrets
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 
-from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task
+from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, StreamResponse, Task
 from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
 from a2a.utils.errors import InvalidParamsError
 from a2a.utils.task import (
@@ -13,11 +14,16 @@ from a2a.utils.task import (
     validate_page_size,
 )
 
-from stores_adapters.a2a.entries import HEAD, Kept, entries_for, head_of, kept_in
+from stores_adapters.a2a.entries import HEAD, TERMINAL, Kept, entries_for, head_of, kept_in
+from stores_adapters.listing import runs_with
 from stores_core import Backend
+from stores_core.runs import RunInfo
 
+ID = "a2a-task"
 OWNER = "a2a-owner"
 CONTEXT = "a2a-context"
+EVERY = {"a2a": "task"}
+"""The label of every task, whoever owns it."""
 
 Order = tuple[bool, int, str]
 
@@ -29,29 +35,39 @@ class Tasks:
     """
 
     def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._runs = backend.runs
 
     async def read(self, owner: str, task_id: str) -> Kept:
         answer = await self._runs.load_run(run_id=_run_id(owner, task_id))
-        return Kept() if answer.run is None else kept_in(answer.run)
+        kept = Kept() if answer.run is None else kept_in(answer.run)
+        if kept.task:
+            kept.task.id = task_id  # which a fork was not written with
+        return kept
 
     async def write(
-        self, owner: str, task: Task, check: Callable[[Kept], None] = lambda kept: None
+        self,
+        owner: str,
+        task: Task,
+        check: Callable[[Kept], None] = lambda kept: None,
+        update: StreamResponse | None = None,
     ) -> int:
         """Append what is new in ``task`` and return its version.
 
-        ``check`` sees what is stored, at the moment of writing, and may raise. Where anything
-        was written since it looked, it looks again.
+        ``update`` is what followers of the task are told of this save. ``check`` sees what is
+        stored, at the moment of writing, and may raise. Where anything was written since it
+        looked, it looks again.
         """
         while True:
             kept = await self.read(owner, task.id)
             check(kept)
-            messages, events = entries_for(task, kept)
+            messages, events = entries_for(task, kept, update)
             if not events:
                 return kept.version
             if kept.version == 0:
                 await self._runs.create_run(
-                    run_id=_run_id(owner, task.id), labels=_labels(owner, task.context_id)
+                    run_id=_run_id(owner, task.id),
+                    labels={**EVERY, ID: task.id, **_labels(owner, task.context_id)},
                 )
             elif kept.task and kept.task.context_id != task.context_id:
                 await self._runs.update_run(
@@ -90,19 +106,46 @@ class Tasks:
             next_page_token=_token(page[-1]) if more else "",
         )
 
-    async def _heads(self, owner: str, context_id: str) -> AsyncIterator[Task]:
-        cursor = ""
-        while True:
-            listed = await self._runs.list_runs(
-                labels=_labels(owner, context_id), cursor=cursor, limit=1000
+    async def fork(self, owner: str, task_id: str, new_task_id: str) -> bool:
+        source = await self._runs.get_run(run_id=_run_id(owner, task_id))
+        if source.info is None:
+            return False
+        answer = await self._runs.fork_run(
+            run_id=source.info.id,
+            new_run_id=_run_id(owner, new_task_id),
+            labels={**source.info.labels, ID: new_task_id},
+        )
+        return answer.created
+
+    async def evict(self, finished_before: datetime) -> int:
+        """Delete the tasks of all owners that ended before then; the number deleted."""
+        deleted = 0
+        async for info in runs_with(self._backend, EVERY, updated_before=finished_before):
+            head = await self._head(info)
+            if head is None or head.status.state not in TERMINAL:
+                continue
+            answer = await self._runs.delete_run(
+                run_id=info.id,
+                expected_messages=info.message_count,
+                expected_events=info.event_count,
             )
-            for info in listed.runs:
-                answer = await self._runs.load_run(run_id=info.id, last_messages=0, last_events=1)
-                if answer.run and answer.run.events and answer.run.events[0].kind == HEAD:
-                    yield head_of(answer.run.events[0])
-            cursor = listed.next_cursor
-            if not cursor:
-                return
+            deleted += answer.deleted
+        return deleted
+
+    async def _heads(self, owner: str, context_id: str) -> AsyncIterator[Task]:
+        async for info in runs_with(self._backend, _labels(owner, context_id)):
+            head = await self._head(info)
+            if head is not None:
+                yield head
+
+    async def _head(self, info: RunInfo) -> Task | None:
+        answer = await self._runs.load_run(run_id=info.id, last_messages=0, last_events=1)
+        events = answer.run.events if answer.run else ()
+        if not events or events[0].kind != HEAD:
+            return None
+        head = head_of(events[0])
+        head.id = info.labels[ID]
+        return head
 
 
 def _run_id(owner: str, task_id: str) -> str:
