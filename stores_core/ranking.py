@@ -49,16 +49,20 @@ class VectorTable(Generic[K]):
         self._scale = np.concatenate([self._scale, np.zeros(size - len(self._scale), np.float32)])
 
     def fill(self, keys: Sequence[K], rows: npt.NDArray[np.float32]) -> None:
-        """Put many vectors into an empty table at once."""
-        if self._keys:
-            raise ValueError("the table holds vectors already")
-        self._keys = list(keys)
-        self._row_of = {key: row for row, key in enumerate(keys)}
-        self._rows = np.array(rows, dtype=np.float32, order="C")
-        wide = self._rows.astype(np.float64)
+        """Put vectors of further keys. ``rows`` are those here, in their order, and then those.
+
+        They are taken over without a copy where they can be written to.
+        """
+        known = len(self._keys)
+        if len(rows) != known + len(keys):
+            raise ValueError("there are not as many rows as keys")
+        self._row_of |= {key: row for row, key in enumerate(keys, known)}
+        self._keys += keys
+        self._rows = np.require(rows, np.float32, ["C", "W"])
+        wide = self._rows[known:].astype(np.float64)
         length = np.sqrt(np.einsum("ij,ij->i", wide, wide))
         scale = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
-        self._scale = scale.astype(np.float32)
+        self._scale = np.concatenate([self._scale[:known], scale.astype(np.float32)])
 
     def get(self, key: K) -> Vector | None:
         row = self._row_of.get(key)
