@@ -6,6 +6,7 @@ set whatever the umask is. Reads and writes go on until all is done: the system 
 """
 
 import contextlib
+import mmap
 import os
 import stat
 import sys
@@ -101,6 +102,15 @@ class Disk:
             parts.append(part)
             offset, length = offset + len(part), length - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def mapped(self, file: int, length: int) -> mmap.mmap | bytearray:
+        """The first bytes of a file, which has as many, as memory that is read where it is used.
+
+        What is changed there stays in this process.
+        """
+        return mmap.mmap(
+            file, length, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+        )
 
     def write(self, file: int, offset: int, data: bytes) -> None:
         view = memoryview(data)

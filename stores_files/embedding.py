@@ -34,6 +34,13 @@ class Row(NamedTuple):
     sum: int
 
 
+class Mapped(NamedTuple):
+    """The first so many rows of a file."""
+
+    file: str
+    rows: int
+
+
 class Vectors:
     """What the lines of a journal say of vectors, and the vectors themselves once asked for."""
 
@@ -44,6 +51,8 @@ class Vectors:
         self._rows: dict[EmbedderInfo, dict[str, Row]] = {}
         self._unread: dict[EmbedderInfo, set[str]] = {}
         self._tables: dict[EmbedderInfo, VectorTable[str]] = {}
+        self._mapped: dict[EmbedderInfo, Mapped] = {}
+        """The tables that are a file, as long as they are nothing else."""
 
     @property
     def files(self) -> Collection[str]:
@@ -82,6 +91,7 @@ class Vectors:
                 self._unread[info].discard(key)
                 if info in self._tables:
                     self._tables[info].discard(key)
+                    self._mapped.pop(info, None)
 
     # Writing
 
@@ -126,21 +136,60 @@ class Vectors:
 
     def table(self, info: EmbedderInfo) -> VectorTable[str]:
         """The vectors of an embedder by the keys of their notes."""
+        mapped = self._mapped.get(info)
+        if mapped is not None and self._is_cut(info, mapped):
+            self._forget(info)
         table, unread = self._tables.get(info), self._unread.setdefault(info, set())
         if table is None:
-            table = VectorTable[str](info.dimensions)
-            keys, rows = list[str](), [np.zeros((0, info.dimensions), np.float32)]
-            for found, matrix in self._read(info, self._rows.get(info, {}).keys()):
-                keys += found
-                rows.append(matrix)
-            table.fill(keys, np.concatenate(rows))
-            self._tables[info] = table
-        elif unread:
+            table = self._tables[info] = VectorTable[str](info.dimensions)
+            self._mapped[info] = Mapped("", 0)
+            unread = self._unread[info] = set(self._rows.get(info, ()))
+        if unread and not self._map(info, table, unread):
+            self._mapped.pop(info, None)
             for found, matrix in self._read(info, unread):
+                if not len(table):
+                    table.fill(found, matrix)
+                    continue
                 for key, vector in zip(found, matrix, strict=True):
                     table.put(key, vector)
         unread.clear()
         return table
+
+    def _map(self, info: EmbedderInfo, table: VectorTable[str], unread: Collection[str]) -> bool:
+        """Let a table be a file that numpy maps, if its rows are those of the table in order."""
+        mapped = self._mapped.get(info)
+        if mapped is None:
+            return False
+        keys = sorted(unread, key=lambda key: self._rows[info][key].number)
+        rows = [self._rows[info][key] for key in keys]
+        name, end = mapped.file or rows[0].file, mapped.rows + len(rows)
+        if any(row[:2] != (name, number) for number, row in enumerate(rows, mapped.rows)):
+            return False
+        width = _FLOAT.itemsize * info.dimensions
+        try:
+            with self._disk.opened(self._disk.open_file(self._folder, name)) as file:
+                if self._disk.size(file) < end * width:
+                    return False
+                data = self._disk.mapped(file, end * width)
+        except FileNotFoundError:
+            return False
+        matrix = np.frombuffer(data, _FLOAT).reshape(end, info.dimensions)
+        if any(zlib.crc32(matrix[row.number]) != row.sum for row in rows):
+            return False
+        table.fill(keys, matrix)
+        self._mapped[info] = Mapped(name, end)
+        return True
+
+    def _is_cut(self, info: EmbedderInfo, mapped: Mapped) -> bool:
+        """Whether somebody cut a file that is mapped: its end must not be looked at any more."""
+        with contextlib.suppress(FileNotFoundError):  # then nobody can cut it
+            size = self._disk.size_of(self._folder, mapped.file) if mapped.file else 0
+            return size < mapped.rows * _FLOAT.itemsize * info.dimensions
+        return False
+
+    def _forget(self, info: EmbedderInfo) -> None:
+        for known in (self._tables, self._mapped):
+            known.pop(info, None)
 
     def _read(
         self, info: EmbedderInfo, wanted: Collection[str]

@@ -228,6 +228,10 @@ class SimulatedDisk(Disk):
         self._call("read")
         return self._data(file)[offset : offset + length]
 
+    def mapped(self, file: int, length: int) -> bytearray:
+        self._call("mapped")
+        return bytearray(self._data(file)[:length])
+
     def write(self, file: int, offset: int, data: bytes) -> None:
         if self.room is not None:
             grown = offset + len(data) - len(self._data(file))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from stores_core import (
     Backend,
     CorruptRecordError,
+    ListMemoriesRequest,
     MemoryItem,
     OutcomeUnknownError,
     StoreUnavailableError,
@@ -22,6 +24,8 @@ from stores_core import (
 from stores_files import note_folders
 from stores_files.backend import open_files
 from stores_files.disk import Disk
+from stores_files.layout import VECTORS
+from tests.conftest import Python
 
 WIDE = 8
 
@@ -213,6 +217,69 @@ def test_numpy_maps_the_vectors(folder: Path) -> None:
     (file,) = notes_of(folder).glob("vectors-*.f32")
     rows = np.memmap(file, dtype="<f4", mode="r").reshape(-1, WIDE)
     assert [row.tobytes() for row in rows] == vectors
+
+
+WRITES = """
+import asyncio, sys
+from stores_core import MemoryItem, WordEmbedder, open_backend
+async def work(folder, first, count):
+    async with open_backend(f"file:{folder}", embedder=WordEmbedder(8)) as backend:
+        items = [
+            MemoryItem(key=f"k{n}", value=f"word {n} of {count}")
+            for n in range(int(first), int(first) + int(count))
+        ]
+        await backend.memory.put_memories(items=items, namespace="n")
+        if first == "0":
+            await backend.memory.delete_memory(key="k1", namespace="n")
+        if first == "100":
+            await backend.admin.sweep()
+asyncio.run(work(*sys.argv[1:]))
+"""
+
+
+def maps_vectors() -> bool:
+    return VECTORS in Path("/proc/self/maps").read_text("utf-8")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the system what is mapped")
+def test_vectors_are_mapped_and_follow_what_another_process_writes(
+    folder: Path, python: Python
+) -> None:
+    async def work(backend: Backend) -> list[bool]:
+        mapped = list[bool]()
+
+        async def look() -> None:
+            """As one that opens the folder now, however it holds the vectors."""
+            query = ListMemoriesRequest(query="word 3 of 50", limit=20, namespace="n")
+            answer = await backend.memory.list_memories(query)
+            mapped.append(maps_vectors())
+            async with open_files(f"file:{folder}", embedder=WordEmbedder(WIDE)) as fresh:
+                assert (await fresh.memory.list_memories(query)) == answer
+            assert answer.items
+
+        await put(backend, "begin", "word 3")
+        await look()
+        for first, count in ((10, 50), (60, 5), (12, 3), (0, 10), (100, 1_000), (3_000, 1)):
+            arguments = "-c", WRITES, folder, str(first), str(count)
+            assert not (await asyncio.to_thread(python, *arguments)).returncode
+            await look()
+        return mapped
+
+    mapped = used(folder, work, embedder=WordEmbedder(WIDE))
+    assert mapped[:3] == [True, True, True], "rows that all count are mapped, further ones too"
+
+
+def test_a_file_of_vectors_that_is_cut_while_it_is_mapped_ends_no_process(folder: Path) -> None:
+    async def work(backend: Backend) -> None:
+        items = [MemoryItem(key=f"m{n}", value=f"word {n}") for n in range(900)]
+        await backend.memory.put_memories(items=items, namespace="n")
+        before = await listed(backend, "word 7", limit=5)
+        (file,) = notes_of(folder).glob("vectors-*.f32")
+        os.truncate(file, 100)
+        assert await listed(backend, "word 7", limit=5) == before  # made anew
+        assert (await backend.admin.verify()).problems == ()
+
+    used(folder, work, embedder=WordEmbedder(512))
 
 
 def test_what_another_embedder_left_is_freed_by_sweep(folder: Path) -> None:
