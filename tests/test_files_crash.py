@@ -23,15 +23,18 @@ from tests.files_steps import prepared
 
 PARTS, STATES = 8, 100_000
 
+MORE = 1.05
+"""So many times more are asked for, since some sequences have fewer than their share."""
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need flock and links")
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_a_power_cut_leaves_holds_what_was_acknowledged(part: int) -> None:
-    looked, faults = examine_part(part, PARTS, STATES // PARTS)
+    looked, faults = examine_part(part, PARTS, int(MORE * STATES / PARTS))
     assert not faults, "\n".join(faults)
-    assert looked > 0.9 * STATES / PARTS, "too few states to prove anything"
+    assert looked >= STATES / PARTS
 
 
 class NoSync(SimulatedDisk):
