@@ -51,8 +51,7 @@ def line_of(
     return encode_json(fields) + b"\n"
 
 
-def gone(id: str, generation: str) -> bytes:
-    """The line of what was deleted, or did not get its id."""
+def _gone(id: str, generation: str) -> bytes:
     return encode_json({"gone": id, "generation": generation}) + b"\n"
 
 
@@ -82,6 +81,16 @@ class Listing:
 
     def add(self, folder: int, lines: bytes) -> None:
         """Write lines that are on the disk when this returns."""
+        self._add(folder, lines, sync=True)
+
+    def strike(self, folder: int, id: str, generation: str) -> None:
+        """Write that something was deleted, or did not get its id.
+
+        A crash may take the line: whoever lists looks at the thing itself.
+        """
+        self._add(folder, _gone(id, generation), sync=False)
+
+    def _add(self, folder: int, lines: bytes, *, sync: bool) -> None:
         disk = self._disk
         while True:
             with (
@@ -98,6 +107,8 @@ class Listing:
                     self._write_anew(folder, [disk.read(file, 0, whole)])
                     continue
                 disk.write(file, whole, lines)
+                if not sync:
+                    return
                 try:
                     disk.sync(file)
                 except OSError:

@@ -12,7 +12,7 @@ from stores_files.commits import EVENTS, MESSAGES
 from stores_files.failures import perhaps_applied
 from stores_files.headers import Header, Range, as_json
 from stores_files.layout import HEADER, RUNS, STAGING
-from stores_files.listing import gone, line_of
+from stores_files.listing import line_of
 from stores_files.logs import TooManyNamesError, make_room, new_id, seal, share
 from stores_files.names import name_of
 from stores_files.places import Place, remove_folder, write_new
@@ -49,7 +49,7 @@ def claim(place: Place, tenant: Tenant, header: Header, source: RunFolder | None
             remove_folder(disk, place[STAGING], new)
         if isinstance(error, OSError) and error.errno in _TAKEN:
             with contextlib.suppress(OSError):
-                tenant.listing.add(place.folder, gone(header.id, header.generation))
+                tenant.listing.strike(place.folder, header.id, header.generation)
             return _taken(place)
         raise
     with perhaps_applied():

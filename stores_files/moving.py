@@ -37,7 +37,7 @@ from stores_files.headers import Header, Range, as_json
 from stores_files.journal import Journal
 from stores_files.layout import HEADER, LOGS
 from stores_files.links import link_or_copy
-from stores_files.listing import Entry, gone, line_of
+from stores_files.listing import Entry, line_of
 from stores_files.logs import free, journals_of, new_id
 from stores_files.making import claim
 from stores_files.note_moving import export_memories, import_memories
@@ -164,7 +164,7 @@ class FileMoving:
         )
         self._tenant.listing.add(place.folder, line)
         replace(disk, run.folder, HEADER, as_json(header))
-        self._tenant.listing.add(place.folder, gone(old.id, old.generation))
+        self._tenant.listing.strike(place.folder, old.id, old.generation)
         for journal in journals_of(old) - wanted - {old.journal}:
             with contextlib.suppress(FileNotFoundError):
                 disk.unlink(run.folder, shared_name(journal))

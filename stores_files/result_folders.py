@@ -15,7 +15,7 @@ from stores_core.values import from_micros, micros
 from stores_files import contents
 from stores_files.failures import perhaps_applied
 from stores_files.layout import REST, RESULT, RESULTS, STAGING, TEXT, TRASH
-from stores_files.listing import gone, line_of
+from stores_files.listing import line_of
 from stores_files.names import name_of
 from stores_files.places import Place, read_json, remove_folder, replace, write_new
 from stores_files.storage import Tenant
@@ -207,7 +207,7 @@ def _drop(place: Place, tenant: Tenant, old: StoredResult, folder: int) -> None:
             place.disk.unlink(folder, name)
         for digest in (old.text, old.rest):
             contents.free(place, digest)
-        tenant.result_listing.add(place.folder, gone(old.ref, old.generation))
+        tenant.result_listing.strike(place.folder, old.ref, old.generation)
 
 
 def remove(place: Place, tenant: Tenant, stored: StoredResult) -> None:
@@ -217,7 +217,7 @@ def remove(place: Place, tenant: Tenant, stored: StoredResult) -> None:
     with perhaps_applied():
         disk.sync_folder(place[RESULTS])
     with contextlib.suppress(OSError):
-        tenant.result_listing.add(place.folder, gone(stored.ref, stored.generation))
+        tenant.result_listing.strike(place.folder, stored.ref, stored.generation)
         remove_folder(disk, place[TRASH], name)
         for digest in (stored.text, stored.rest):
             contents.free(place, digest)

@@ -45,7 +45,7 @@ from stores_files.failures import nothing_applied, perhaps_applied
 from stores_files.gathering import Gathering
 from stores_files.headers import Header, as_json
 from stores_files.layout import HEADER, RUNS, TRASH
-from stores_files.listing import Entry, gone, line_of
+from stores_files.listing import Entry, line_of
 from stores_files.logs import append, free, journals_of, new_id, seal
 from stores_files.making import claim, forked
 from stores_files.names import name_of
@@ -353,7 +353,7 @@ def remove(place: Place, tenant: Tenant, run: RunFolder) -> None:
         disk.sync_folder(place[RUNS])
     # What is left now is only space: sweep finishes what fails here.
     with contextlib.suppress(OSError, StoreError):
-        tenant.listing.add(place.folder, gone(id, run.header.generation))
+        tenant.listing.strike(place.folder, id, run.header.generation)
         remove_folder(disk, place[TRASH], name)
         for journal in journals_of(run.header):
             free(place, journal)

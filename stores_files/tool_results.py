@@ -21,7 +21,7 @@ from stores_core.tool_results import (
 from stores_core.tool_text import search
 from stores_core.values import from_micros, micros
 from stores_files.layout import RESULTS
-from stores_files.listing import Entry, gone
+from stores_files.listing import Entry
 from stores_files.places import Place
 from stores_files.result_folders import (
     NewResult,
@@ -154,7 +154,7 @@ def retain(
             break
         with entered(place, tenant, oldest[0], alone=True) as found:
             if found is None or found[0].generation != oldest[1]:
-                tenant.result_listing.add(place.folder, gone(*oldest))
+                tenant.result_listing.strike(place.folder, *oldest)
                 continue
             stored = found[0]
             horizon = micros(now - timedelta(seconds=retention.age)) if retention.age else None
