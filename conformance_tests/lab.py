@@ -12,7 +12,7 @@ import pytest
 
 from conformance_tests.opener import Opener, UnusableOpenerError, explained
 from stores_core.backend import Backend
-from stores_core.capabilities import Capability
+from stores_core.capabilities import Capability, Durability
 from stores_core.embedding import Embedder
 from stores_core.values import Clock
 
@@ -142,6 +142,15 @@ class Bench:
         if need == "embeddings":
             undeclared = self._unmet_capability(Capability.EMBEDDINGS)
             return undeclared or self._unmet_keyword("embedder")
+        if need == "lasting":
+            lasts = backend.durability is not Durability.NONE
+            return None if lasts else Unmet(False, "durability none: it ends with its process")
+        if need == "elsewhere":
+            missing = opener.source is None or Capability.SHARED not in backend.capabilities
+            return Unmet(False, "no other process can open it") if missing else None
+        if need == "server":
+            why = "no server is known: give --server HOST:PORT, and the opener a keyword `server`"
+            return None if opener.server else Unmet(False, why)
         if need.startswith("option:"):
             option = need.removeprefix("option:")
             missing = not opener.takes(option)
@@ -173,6 +182,11 @@ class Lab:
         self.backend = bench.backend
         self.reader = bench.reader
         self.quick, self.seed, self.examples = bench.quick, bench.seed, bench.examples
+
+    @property
+    def opener(self) -> Opener:
+        """What opens the storage, for a test that opens it otherwise or elsewhere."""
+        return self._bench.opener
 
     def meets(self, need: str) -> bool:
         """Whether a need that a test has not declared is met all the same."""

@@ -1,5 +1,6 @@
 """What opens the storage under examination: an author's own opener, or a URL."""
 
+import functools
 import importlib
 import inspect
 from collections.abc import AsyncGenerator, Callable
@@ -7,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from stores_core.backend import Backend
 from stores_core.errors import StoreError
@@ -27,12 +28,28 @@ class UnusableOpenerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """How another process opens the storage: what ``find`` takes."""
+
+    opener: str | None = None
+    url: str | None = None
+    server: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Opener:
-    """Opens clients of one storage. ``keywords`` is what may be passed; None: anything."""
+    """Opens clients of one storage. ``keywords`` is what may be passed; None: anything.
+
+    ``source`` is None where another process cannot open it. ``server`` is the HOST:PORT of the
+    server behind it, "" where none is known, and ``by_way_of`` opens it at another HOST:PORT.
+    """
 
     name: str
     call: Open
     keywords: frozenset[str] | None
+    source: Source | None = None
+    server: str = ""
+    by_way_of: "Callable[[str], Opener] | None" = None
 
     def takes(self, keyword: str) -> bool:
         """Whether the storage can be opened with this keyword."""
@@ -49,13 +66,16 @@ class Opener:
         return self.call(**values)
 
 
-def find(opener: str | None, url: str | None) -> Opener:
-    """The opener that the command line names. Raises UnusableOpenerError."""
+def find(opener: str | None, url: str | None, server: str | None = None) -> Opener:
+    """The opener that the command line names. Raises UnusableOpenerError.
+
+    ``server`` is the HOST:PORT behind an opener; that behind a URL stands there.
+    """
     if bool(opener) == bool(url):
         raise UnusableOpenerError(
             "name what to examine: MODULE:OPENER, as my_backend.stores:open_backend, or --url URL"
         )
-    return from_url(url) if url else from_function(opener or "")
+    return from_url(url) if url else from_function(opener or "", server)
 
 
 def from_url(url: str) -> Opener:
@@ -74,10 +94,25 @@ def from_url(url: str) -> Opener:
     def call(**values: Any) -> AbstractAsyncContextManager[Backend]:
         return open_backend(url, **values)
 
-    return Opener(f"{scheme}:", call, keywords)
+    def by_way_of(place: str) -> Opener:
+        parts = urlsplit(url)
+        who, at, _ = parts.netloc.rpartition("@")
+        return from_url(urlunsplit(parts._replace(netloc=f"{who}{at}{place}")))
+
+    source = None if scheme == "memory" else Source(url=url)  # it is in this process
+    return Opener(f"{scheme}:", call, keywords, source, _server_of(url), by_way_of)
 
 
-def from_function(named: str) -> Opener:
+def _server_of(url: str) -> str:
+    """The one host and port that a URL names, "" where it names none or several."""
+    parts = urlsplit(url)
+    try:
+        return f"{parts.hostname}:{parts.port}" if parts.hostname and parts.port else ""
+    except ValueError:  # several ports
+        return ""
+
+
+def from_function(named: str, server: str | None = None) -> Opener:
     """Opens by ``MODULE:OPENER``, a function that gives an async context manager of a Backend."""
     module_name, colon, attribute = named.partition(":")
     if not colon or not module_name or not attribute:
@@ -107,10 +142,10 @@ def from_function(named: str) -> Opener:
             f"{named} has to be an async context manager: `yield` the Backend and put "
             "@asynccontextmanager above the function"
         )
-    return _entered(named, cast(Open, function))
+    return _entered(named, cast(Open, function), server)
 
 
-def _entered(name: str, function: Open) -> Opener:
+def _entered(name: str, function: Open, server: str | None) -> Opener:
     parameters = inspect.signature(function).parameters.values()
     own = frozenset(
         parameter.name
@@ -139,7 +174,22 @@ def _entered(name: str, function: Open) -> Opener:
         ) as backend:
             yield backend
 
-    return Opener(name, call, None if anything else CORE_KEYWORDS | own)
+    def by_way_of(place: str) -> Opener:
+        def elsewhere(**values: Any) -> AbstractAsyncContextManager[Backend]:
+            return function(**values, server=place)
+
+        functools.update_wrapper(elsewhere, function)
+        return _entered(name, elsewhere, None)
+
+    takes_server = server and (anything or "server" in own)
+    return Opener(
+        name,
+        call,
+        None if anything else CORE_KEYWORDS | own,
+        Source(opener=name, server=server),
+        server if server and takes_server else "",
+        by_way_of,
+    )
 
 
 def explained(opener: Opener, error: Exception, doing: str = "opening") -> UnusableOpenerError:

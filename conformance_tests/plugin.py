@@ -18,6 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance")
     group.addoption("--opener", help="MODULE:OPENER that opens the storage under examination")
     group.addoption("--url", help="the URL of the storage under examination")
+    group.addoption("--server", help="HOST:PORT of the server behind the opener")
     group.addoption("--quick", action="store_true", help="a few samples of each test")
     group.addoption("--seed", type=int, default=0, help="where sequences at random start from")
     group.addoption("--examples", type=int, default=0, help="so many sequences at random a test")
@@ -41,7 +42,7 @@ def bench(request: pytest.FixtureRequest) -> Generator[Bench]:
     """The event loop and the clients that all tests of this process share."""
     option = request.config.option
     try:
-        opener = find(option.opener, option.url)
+        opener = find(option.opener, option.url, option.server)
         bench = Bench(opener, quick=option.quick, seed=option.seed, examples=option.examples)
     except UnusableOpenerError as error:
         pytest.exit(str(error), returncode=2)

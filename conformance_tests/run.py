@@ -27,7 +27,8 @@ SUITE = HERE / "suite"
 
 _DESCRIPTION = """\
 Examine a backend: MODULE:OPENER is a function that gives an async context manager of a
-stores_core.Backend and may take `tenant`, `embedder`, `clock` and options of its own.
+stores_core.Backend and may take `tenant`, `embedder`, `clock` and options of its own, and `server`:
+the HOST:PORT to connect to in place of that of --server, which is a proxy then.
 All further options go to pytest: -k, -x, -v, -n 2 and so on."""
 
 # What a host project may have set to bring plugins and options into every pytest run.
@@ -40,13 +41,16 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
     opener = given.pop(0) if given and not given[0].startswith("-") else None
     parser = argparse.ArgumentParser(
         prog="python -m conformance_tests",
-        usage="%(prog)s (MODULE:OPENER | --url URL) [--quick] [--seed N] [--json FILE] "
-        "[--markdown FILE] [--badge FILE] [pytest options]",
+        usage="%(prog)s (MODULE:OPENER [--server HOST:PORT] | --url URL) [--quick] [--seed N] "
+        "[--json FILE] [--markdown FILE] [--badge FILE] [pytest options]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--url", help="open by URL, as memory:NAME")
+    parser.add_argument(
+        "--server", metavar="HOST:PORT", help="the server behind MODULE:OPENER, to be cut off"
+    )
     parser.add_argument("--quick", action="store_true", help="a few samples of each test")
     parser.add_argument("--seed", type=int, default=0, help="where random sequences start from")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the verdict as JSON")
@@ -54,7 +58,7 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
     parser.add_argument("--badge", type=Path, metavar="FILE", help="a picture for it, as SVG")
     options, for_pytest = parser.parse_known_args(given)
     try:
-        facts = _look_at(opener, options.url)
+        facts = _look_at(opener, options.url, options.server)
         if _wants_xdist(for_pytest) and importlib.util.find_spec("xdist") is None:
             raise UnusableOpenerError("-n needs pytest-xdist: pip install pytest-xdist")
     except UnusableOpenerError as error:
@@ -63,6 +67,8 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
         _write(options.json, _json(failed))
         return COULD_NOT_RUN
     subject = [f"--url={options.url}"] if options.url else [f"--opener={opener}"]
+    if options.server:
+        subject.append(f"--server={options.server}")
     profile = [f"--seed={options.seed}", *(["--quick"] if options.quick else [])]
     record, started, begin = Record(), datetime.now(UTC), time.monotonic()
     with _host_kept_out():
@@ -88,9 +94,9 @@ def run(arguments: Sequence[str], suite: Path = SUITE) -> int:
     return verdict.exit_code
 
 
-def _look_at(opener: str | None, url: str | None) -> Facts:
+def _look_at(opener: str | None, url: str | None, server: str | None) -> Facts:
     """Open the storage once, so that what cannot be opened is said before any test runs."""
-    found = find(opener, url)
+    found = find(opener, url, server)
     bench = Bench(found)
     try:
         facts = Facts.of(found.name, bench.backend, bench.run(_versions(bench.backend)))

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from conformance_tests.faults.proxy import Proxy, proxied
 from stores_core import AppendMessagesResponse, Backend, Message, open_backend
-from tests.proxy import Proxy, proxied
 
 TURN = [Message(role="user", text=f"message {n}") for n in range(3)]
 

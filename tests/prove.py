@@ -23,7 +23,6 @@ from typing import Any
 
 from conformance_tests.histories.planning import MIXES
 from conformance_tests.verdict import CONFORMANT, PARTIAL
-from tests.files_recovery import TORN
 from tests.tally import TALLY, Round, Row, add, now, read, row_for
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +30,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = 100
 """So many sequences of each kind are one round."""
 
+CUTTING = "conformance_tests.faults.cutting"
 KILLING = "conformance_tests.faults.killing"
 
 OPERATIONS = 20_000
@@ -121,11 +121,11 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     **{("random", backend): random for backend in URLS},
     **{("histories", backend): histories for backend in URLS},
     ("kills", "sqlite"): series("kills", 500, KILLING, "--url", "sqlite:{folder}/{n}.db"),
-    ("kills", "file"): series(
-        "kills", 500, KILLING, "--url", "file:{folder}/{n}", "--harmless", TORN
-    ),
+    ("kills", "file"): series("kills", 500, KILLING, "--url", "file:{folder}/{n}"),
     ("server kills", "postgres"): series("kills", 50, "tests.postgres_kill"),
     ("server kills", "redis"): series("kills", 50, "tests.redis_kill"),
+    ("cuts", "postgres"): series("cuts", 500, CUTTING, "--url", "{postgres}"),
+    ("cuts", "redis"): series("cuts", 500, CUTTING, "--url", "{redis}"),
     ("failovers", "redis"): series("kills", 50, "tests.redis_failover"),
 }
 

@@ -37,6 +37,11 @@ MEANINGS = {
         "kills",
         "acknowledged operations found again",
     ),
+    "cuts": (
+        "the connection to the server cut at a byte of a reply",
+        "cuts",
+        "cuts after which all was as it was told",
+    ),
     "failovers": (
         "SIGKILL of the primary, whose replica takes over",
         "failovers",

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from conformance_tests.faults.proxy import proxied
 from stores_core import (
     Backend,
     InvalidRequestError,
@@ -16,7 +17,6 @@ from stores_core import (
 from tests.postgres_callers import TURN, sessions, watching, work
 from tests.postgres_embedded import embedded_postgres
 from tests.postgres_server import asyncpg, in_database, new_database
-from tests.proxy import proxied
 
 
 async def test_two_connections_serve_fifty_callers(postgres_url: str) -> None:

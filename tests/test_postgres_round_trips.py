@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from conformance_tests.faults.proxy import Proxy, proxied
 from stores_core import (
     Backend,
     Event,
@@ -18,7 +19,6 @@ from stores_core import (
     open_backend,
 )
 from tests.postgres_server import asyncpg
-from tests.proxy import Proxy, proxied
 
 Call = Callable[[Backend, int], Awaitable[object]]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conformance_tests.faults.proxy import Fault, proxied
 from stores_core import (
     Backend,
     Event,
@@ -20,7 +21,6 @@ from stores_core import (
     open_backend,
 )
 from tests.postgres_server import asyncpg, in_database
-from tests.proxy import Fault, proxied
 
 CANARY = "Zq7canaryZq7"
 MESSAGES = [Message(role="user", text=f"{CANARY} message")]

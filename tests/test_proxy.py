@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.proxy import Fault, Proxy, proxied
+from conformance_tests.faults.proxy import Fault, Proxy, proxied
 
 
 class Echo:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conformance_tests.faults.proxy import Fault, Proxy, proxied
 from conformance_tests.suite.spelled import Spelled, spell
 from stores_core import (
     Backend,
@@ -16,7 +17,6 @@ from stores_core import (
     ToolResult,
     open_backend,
 )
-from tests.proxy import Fault, Proxy, proxied
 
 COUNT, MIB = 30, 1024 * 1024
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis as TypedRedis
 
+from conformance_tests.faults.proxy import Fault, proxied
 from stores_core import (
     Message,
     OutcomeUnknownError,
@@ -16,7 +17,6 @@ from stores_core import (
     open_backend,
 )
 from tests.lines import TURN, lines
-from tests.proxy import Fault, proxied
 from tests.redis_server import with_prefix
 
 Redis: Any = TypedRedis  # its types are partly unknown

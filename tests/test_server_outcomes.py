@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis as TypedRedis
 
+from conformance_tests.faults.proxy import Fault
 from stores_core import (
     Backend,
     MemoryItem,
@@ -22,7 +23,6 @@ from stores_core import (
 )
 from tests.lines import lines
 from tests.postgres_server import asyncpg
-from tests.proxy import Fault
 
 Redis: Any = TypedRedis  # its types are partly unknown
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,20 +43,20 @@ class Tally:
         return SOUND if self.made else TOO_LITTLE
 
 
-def arguments(
-    module: str, made: str, given: Sequence[str] | None = None, **repeated: str
-) -> argparse.Namespace:
-    """``opener`` and ``url``, the storage; ``number`` of what is made, ``seed``, ``json``.
-
-    ``repeated`` are further options by name, each with its help, that may be given several times.
-    """
+def arguments(module: str, made: str, given: Sequence[str] | None = None) -> argparse.Namespace:
+    """``opener``, ``url`` and ``server``, the storage; ``number`` of what is made, ``seed``,
+    ``json``."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", allow_abbrev=False)
-    parser.add_argument("opener", nargs="?", metavar="MODULE:OPENER")
-    parser.add_argument("--url", help="open by URL; {n} is another storage each time")
+    parser.add_argument(
+        "opener", nargs="?", metavar="MODULE:OPENER", help="- to read it as JSON, with url, server"
+    )
+    parser.add_argument("--url", help="open by URL")
+    parser.add_argument("--server", metavar="HOST:PORT", help="where the server of an opener is")
     add_number(parser, made)
-    for name, text in repeated.items():
-        parser.add_argument(f"--{name}", action="append", default=[], metavar="TEXT", help=text)
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if options.opener == "-":  # a URL may hold a password, and arguments of a process are public
+        vars(options).update(json.loads(sys.stdin.readline()))
+    return options
 
 
 def add_number(parser: argparse.ArgumentParser, made: str) -> None:

@@ -29,6 +29,8 @@ from conformance_tests.suite.steps import (
 )
 from stores_core import Backend, Message, Run
 
+AMID = "others"
+
 # Writers
 
 

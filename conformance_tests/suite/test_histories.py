@@ -11,6 +11,8 @@ from conformance_tests.histories.recording import Record
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
 
+AMID = "others"
+
 TASKS = 16
 PROCESSES = 4
 SECONDS = 20.0

@@ -23,6 +23,8 @@ from stores_core import (
 )
 from stores_core.interceptors import Proceed
 
+AMID = "faults"
+
 BAD_TIMEOUTS: list[Sample] = [
     Sample("zero", 0),
     Sample("negative", -0.5),

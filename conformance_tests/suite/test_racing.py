@@ -27,6 +27,8 @@ from conformance_tests.suite.steps import (
 )
 from stores_core import Backend, InvalidRequestError
 
+AMID = "others"
+
 # Races for one id
 
 

@@ -46,6 +46,8 @@ class Proxy:
     """The port on 127.0.0.1 that clients connect to."""
     delay: float = 0.0
     """Seconds by which each piece of an answer comes later."""
+    pieces: int = 0
+    """Bytes of the pieces in which an answer comes, each ``delay`` later; 0: as it came."""
     silent: bool = False
     """Black hole: whatever is sent is taken and goes nowhere, in both directions."""
     refusing: bool = False
@@ -56,8 +58,12 @@ class Proxy:
     """Connections that are open now."""
     cuts: int = 0
     """Faults that happened."""
+    replies: list[int] = field(default_factory=list[int])
+    """The size in bytes of the answer to each request so far."""
     _fault: Fault | None = None
     _passed: int = 0
+    _listening: asyncio.Server | None = None
+    _links: "set[_Link]" = field(default_factory=lambda: set[_Link]())
     _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
     _serving: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
@@ -75,6 +81,7 @@ class Proxy:
     def next_fault(self, piece: bytes) -> Fault | None:
         """The fault of the request that begins with this piece."""
         self.round_trips += 1
+        self.replies.append(0)
         fault = self._fault
         if fault is None or fault.having not in piece:
             return None
@@ -83,6 +90,35 @@ class Proxy:
             return None
         self._fault = None
         return fault
+
+    async def listen(self) -> None:
+        """Take connections, on the same port again if they were refused."""
+        if self._listening is None:
+            self._listening = await asyncio.start_server(self.serve, "127.0.0.1", self.here)
+            self.here = self._listening.sockets[0].getsockname()[1]
+
+    def refuse(self) -> None:
+        """Nobody listens any more; what is open stays open."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def forget_all(self) -> None:
+        """Half-open: the server's ends of all connections are gone, and clients do not hear of it.
+
+        New connections are served.
+        """
+        for link in self._links:
+            link.forgotten = True
+
+    async def mend(self) -> None:
+        """Whatever was set happens no more, and nothing that was swallowed stays open."""
+        swallowed = self.silent or any(link.forgotten for link in self._links)
+        self.delay, self.pieces, self.silent, self.refusing = 0.0, 0, False, False
+        self.cut(None)
+        await self.listen()
+        if swallowed:
+            self.cut_all()
 
     def cut_all(self) -> None:
         """Reset every connection that is open."""
@@ -113,11 +149,13 @@ class Proxy:
         link = _Link(self, reader, writer, *theirs)
         ours = {writer, theirs[1]}
         self._writers |= ours
+        self._links.add(link)
         self.open += 1
         try:
             await link.run()
         finally:
             self.open -= 1
+            self._links.discard(link)
             self._writers -= ours
             for each in ours:
                 _end(each, reset=False)
@@ -130,12 +168,11 @@ async def proxied(url: str) -> AsyncGenerator[Proxy]:
     assert parts.hostname
     assert parts.port
     proxy = Proxy(parts.hostname, parts.port)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    proxy.here = server.sockets[0].getsockname()[1]
+    await proxy.listen()
     try:
         yield proxy
     finally:
-        server.close()
+        proxy.refuse()
         await proxy.finish()
 
 
@@ -145,6 +182,9 @@ class _Cut(Exception):
 
 class _Link:
     """One connection of a client, and the proxy's own to the server."""
+
+    forgotten = False
+    """Whatever is sent on it is taken and goes nowhere."""
 
     def __init__(
         self,
@@ -158,7 +198,7 @@ class _Link:
         self._client, self._to_client = client, to_client
         self._server, self._to_server = server, to_server
         self._fault: Fault | None = None
-        self._request = self._reply = 0
+        self._request = self._reply = self._trip = 0
 
     async def run(self) -> None:
         """Until either side ends, or the fault happens."""
@@ -176,24 +216,32 @@ class _Link:
     async def _requests(self) -> None:
         with contextlib.suppress(OSError):
             while data := await self._client.read(_PIECE):
-                if self._proxy.silent:
+                if self._proxy.silent or self.forgotten:
                     continue
                 if self._answered:
                     self._answered, self._request, self._reply = False, 0, 0
                     self._fault = self._proxy.next_fault(data)
+                    self._trip = len(self._proxy.replies) - 1
                 limit = self._fault.request if self._fault else None
                 self._request = await _pass(data, self._to_server, self._request, limit)
 
     async def _replies(self) -> None:
         with contextlib.suppress(OSError):
             while data := await self._server.read(_PIECE):
-                if self._proxy.silent:
+                if self._proxy.silent or self.forgotten:
                     continue
                 self._answered = True
-                if self._proxy.delay:
-                    await asyncio.sleep(self._proxy.delay)
+                if self._proxy.replies:
+                    self._proxy.replies[self._trip] += len(data)
                 limit = self._fault.reply if self._fault else None
-                self._reply = await _pass(data, self._to_client, self._reply, limit)
+                for piece in self._pieces(data):
+                    if self._proxy.delay:
+                        await asyncio.sleep(self._proxy.delay)
+                    self._reply = await _pass(piece, self._to_client, self._reply, limit)
+
+    def _pieces(self, data: bytes) -> list[bytes]:
+        size = self._proxy.pieces or len(data)
+        return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 async def _pass(data: bytes, to: asyncio.StreamWriter, passed: int, limit: int | None) -> int:
