@@ -38,7 +38,7 @@ from stores_core.limits import page_length
 from stores_core.pages import check_load, check_start, load_starts
 from stores_core.values import from_micros, merge_labels, micros
 
-from lmdb_stores.listing import Order
+from lmdb_stores.listing import Order, filters_of
 from lmdb_stores.logs import View
 from lmdb_stores.storage import Storage, Transaction, name_key
 
@@ -80,6 +80,9 @@ class StoredRun:
         """Whether the logs have the lengths expected of them; None expects nothing."""
         return messages in (None, self.messages.count) and events in (None, self.events.count)
 
+    def filters(self) -> list[str]:
+        return filters_of(self.labels, self.parent)
+
     def counts(self) -> dict[str, int]:
         return {"message_count": self.messages.count, "event_count": self.events.count}
 
@@ -111,7 +114,7 @@ class LmdbRunStore:
             if self._find(t, new.id) is not None:
                 return False
             self._keep(t, new)
-            self._order.add(t, new.created, new.id)
+            self._order.add(t, new.created, new.id, new.filters())
             return True
 
         return CreateRunResponse(run_id=new.id, created=await self._storage.write(claim))
@@ -260,12 +263,12 @@ class LmdbRunStore:
         new.messages.refer(t, new.reader)
         new.events.refer(t, new.reader)
         self._keep(t, new)
-        self._order.add(t, new.created, new.id)
+        self._order.add(t, new.created, new.id, new.filters())
         return new
 
     async def list_runs(self, request: ListRunsRequest) -> ListRunsResponse:
         before = None if request.updated_before is None else micros(request.updated_before)
-        filtered = request.labels or request.parent_id is not None or before is not None
+        filters = filters_of(request.labels, request.parent_id)
 
         def page(t: Transaction) -> ListRunsResponse:
             def fits(id: str) -> bool:
@@ -276,8 +279,8 @@ class LmdbRunStore:
                     and (before is None or (run.updated < before and run.created < before))
                 )
 
-            keep = fits if filtered else None
-            ids, following = self._order.page(t, request.cursor, request.limit, keep)
+            keep = fits if filters or before is not None else None
+            ids, following = self._order.page(t, request.cursor, request.limit, filters, keep)
             runs = [self._found(t, id).info() for id in ids]
             return ListRunsResponse(runs=runs, next_cursor=following)
 
@@ -293,7 +296,9 @@ class LmdbRunStore:
         def update(t: Transaction) -> bool:
             run = self._find(t, request.run_id)
             if run is not None and request.labels:
+                self._order.remove(t, run.created, run.id, run.filters())
                 run.labels = merge_labels(run.labels, request.labels)
+                self._order.add(t, run.created, run.id, run.filters())
                 run.updated = micros(request.at)
                 self._keep(t, run)
             return run is not None
@@ -311,7 +316,7 @@ class LmdbRunStore:
             run.events.leave(t, run.reader)
             t.delete("keys", run.reader)
             t.delete("runs", self._tenant + name_key(run.id))
-            self._order.remove(t, run.created, run.id)
+            self._order.remove(t, run.created, run.id, run.filters())
             return DeleteRunResponse(deleted=True)
 
         return await self._storage.write(delete)

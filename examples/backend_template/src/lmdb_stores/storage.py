@@ -99,7 +99,7 @@ class Storage:
         if found != FORMAT:
             self.close()
             raise SchemaVersionError(
-                f"the storage has format {found!r}, this code {FORMAT!r}; use its own version"
+                f"the storage has format {found.decode()}, this code {FORMAT.decode()}: use its own"
             )
 
     async def read(self, work: Callable[[Transaction], T]) -> T:

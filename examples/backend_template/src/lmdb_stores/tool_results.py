@@ -22,7 +22,7 @@ from stores_core.codec import encode
 from stores_core.tool_text import join, read_slice, search, split
 from stores_core.values import from_micros, micros
 
-from lmdb_stores.listing import Order
+from lmdb_stores.listing import Order, filters_of
 from lmdb_stores.storage import Storage, Transaction, name_key
 
 PIECE = 65_536
@@ -53,7 +53,7 @@ class LmdbToolResultStore:
         info, home = self._info(t, ref), self._tenant + name_key(ref)
         if info is None:
             return False
-        self._order.remove(t, micros(info.created_at), ref)
+        self._order.remove(t, micros(info.created_at), ref, filters_of(info.labels))
         t.delete("results", home)
         t.delete("rests", home)
         t.clear("texts", home)
@@ -77,7 +77,7 @@ class LmdbToolResultStore:
             for number, begin in enumerate(range(0, len(text), PIECE)):
                 piece = text[begin : begin + PIECE].encode()
                 t.put("texts", home + number.to_bytes(8), piece)
-            self._order.add(t, micros(request.at), request.ref)
+            self._order.add(t, micros(request.at), request.ref, filters_of(request.labels))
 
         await self._storage.write(put)
         return PutToolResultResponse(ref=request.ref)
@@ -135,8 +135,9 @@ class LmdbToolResultStore:
             def fits(ref: str) -> bool:
                 return request.labels.items() <= self._found(t, ref).labels.items()
 
-            keep = fits if request.labels else None
-            refs, following = self._order.page(t, request.cursor, request.limit, keep)
+            filters = filters_of(request.labels)
+            keep = fits if filters else None
+            refs, following = self._order.page(t, request.cursor, request.limit, filters, keep)
             infos = [self._found(t, ref) for ref in refs]
             return ListToolResultsResponse(infos=infos, next_cursor=following)
 
