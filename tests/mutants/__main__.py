@@ -10,17 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from tests.mutants import covering, kept
+from tests.mutants import covering, kept, trying
 from tests.mutants.mutating import Mutant, mutants, sample
 from tests.mutants.subjects import ROOT, SUBJECTS, Subject
-from tests.mutants.trying import attempt
-
-AN_HOUR = 3_600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,27 +27,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes at once (1)")
     parser.add_argument("--again", action="store_true", help="run the survivors again")
+    parser.add_argument("--first", action="store_true", help="the first check of each test only")
     parser.add_argument("--folder", type=Path, help="where to keep what covers what (build)")
-    parser.add_argument("--only-cover", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     subject = SUBJECTS[options.subject]
     folder: Path = options.folder or ROOT / "build" / "mutants"
     covered = folder / f"{subject.name}.json"
+    if not covered.exists():
+        # In a process where no store has run yet.
+        command = [sys.executable, "-m", "tests.mutants.covering", subject.name, str(covered)]
+        subprocess.run(command, cwd=ROOT, check=True)
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
-        url = subject.url.replace("{folder}", place)
-        if options.only_cover:
-            folder.mkdir(parents=True, exist_ok=True)
-            covering.write(covered, covering.cover(subject, url))
-            return 0
-        if options.one:
-            return _one(options.one, url)
-        if not covered.exists():
-            _python(subject.name, "--only-cover", "--folder", folder).check_returncode()
-        return _all(subject, options, covering.read(covered), Path(place))
+        return _all(subject, options, covering.read(covered), place)
 
 
-def _all(subject: Subject, options: argparse.Namespace, cover: covering.Cover, place: Path) -> int:
+def _all(subject: Subject, options: argparse.Namespace, cover: covering.Cover, place: str) -> int:
     drawn = sample(ROOT, subject.paths, options.count, options.seed)
     draws = kept.read()
     old = draws.get(subject.name, kept.Draw(options.seed, 0)).fates
@@ -62,52 +53,57 @@ def _all(subject: Subject, options: argparse.Namespace, cover: covering.Cover, p
         for one in drawn
         if one.name not in old or (options.again and not draw.fates[one.name].by)
     ]
-    with ThreadPoolExecutor(options.jobs) as pool:
-        tries = {
-            pool.submit(_try, subject, one, cover.picked(one), place, number): one
-            for number, one in enumerate(todo)
-        }
-        for done, future in enumerate(as_completed(tries), 1):
-            one, fate = tries[future], future.result()
-            fate.why = old[one.name].why if one.name in old and not fate.by else ""
-            draw.fates[one.name] = fate
-            kept.write(draws)
-            print(f"{done}/{len(todo)} {fate.by or 'SURVIVES'} ({fate.how}) {one.name}", flush=True)
+    picked = {one: cover.picked(one, first=options.first) for one in todo}
+    trying.prepare(subject.package)
+    tried = _tries(subject, picked, options.jobs, place)
+    for done, (one, fate) in enumerate(tried, 1):
+        fate.why = old[one.name].why if one.name in old and not fate.by else ""
+        draw.fates[one.name] = fate
+        kept.write(draws)
+        print(f"{done}/{len(todo)} {fate.by or 'SURVIVES'} ({fate.how}) {one.name}", flush=True)
     print(f"{draw.killed:.1%} of {len(draw.fates)} mutants of {subject.name} killed")
     return int(draw.killed < kept.LEAST_KILLED)
 
 
-def _try(
-    subject: Subject, mutant: Mutant, picked: list[int], place: Path, number: int
-) -> kept.Fate:
-    """Run one mutant in a process of its own, which it may hang or end."""
-    if not picked:
-        return kept.Fate("", "", 0)
-    order = place / f"{number}.json"
-    order.write_text(json.dumps({"mutant": asdict(mutant), "picked": picked}), encoding="utf-8")
-    ended = _python(subject.name, "--one", order)
-    if ended.returncode:
-        return kept.Fate("the process", "hangs or dies", len(picked))
-    by, how = json.loads(ended.stdout.splitlines()[-1])
-    return kept.Fate(by, how, len(picked))
+def _tries(
+    subject: Subject, todo: dict[Mutant, list[int]], jobs: int, place: str
+) -> Iterator[tuple[Mutant, kept.Fate]]:
+    """What becomes of each, in a process of its own that it may hang or end."""
+    waiting, running = list(todo.items()), dict[int, tuple[Mutant, int, Path]]()
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            mutant, picked = waiting.pop(0)
+            told = Path(place) / str(len(waiting))
+            if not picked:
+                yield mutant, kept.Fate("", "", 0)
+                continue
+            pid = os.fork()
+            if not pid:
+                _be_one(subject, mutant, picked, told)
+            running[pid] = mutant, len(picked), told
+        if running:
+            pid, status = os.wait()
+            mutant, checks, told = running.pop(pid)
+            by, how = "the process", "hangs or dies"
+            if status == 0:
+                by, how = json.loads(told.read_text(encoding="utf-8"))
+            yield mutant, kept.Fate(by, how, checks)
 
 
-def _one(order: Path, url: str) -> int:
-    told = json.loads(order.read_text(encoding="utf-8"))
-    told["mutant"]["lines"] = tuple(told["mutant"]["lines"])
-    print(json.dumps(attempt(Mutant(**told["mutant"]), url, told["picked"])), flush=True)
-    os._exit(0)  # a mutant may leave threads that nobody ends
-
-
-def _python(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.mutants", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=AN_HOUR,
-        check=False,
-    )
+def _be_one(subject: Subject, mutant: Mutant, picked: list[int], told: Path) -> NoReturn:
+    """What the forked process does. It ends at once, whatever threads a mutant has left."""
+    status = 1
+    try:
+        url = subject.url.replace("{folder}", str(told.with_suffix(".d")))
+        told.with_suffix(".d").mkdir()
+        outcome = trying.attempt(mutant, subject.package, url, picked)
+        told.write_text(json.dumps(outcome), encoding="utf-8")
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
-"""Which checks of the suite run which line of a store, and how long each check takes."""
+"""Which checks of the suite run which line of a store, and how long each check takes.
+
+``python -m tests.mutants.covering SUBJECT FILE`` finds out, and writes it into a file.
+"""
 
 import json
+import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -8,7 +13,7 @@ from pathlib import Path
 import coverage
 
 from tests.mutants.mutating import Mutant
-from tests.mutants.subjects import ROOT, Subject
+from tests.mutants.subjects import ROOT, SUBJECTS, Subject
 
 PATIENCE = 120.0
 """Seconds that a check may take here: to see which lines run costs time."""
@@ -26,9 +31,9 @@ class Cover:
     others: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     lines: dict[str, dict[int, list[int]]] = field(default_factory=dict[str, dict[int, list[int]]])
 
-    def picked(self, mutant: Mutant) -> list[int]:
+    def picked(self, mutant: Mutant, *, first: bool = False) -> list[int]:
         """The tests that run a mutant's lines: the first check of each, the quickest first, and
-        then their other checks.
+        then their other checks unless only the ``first`` ones are wanted.
 
         Where the lines run on import, these are all that run any line of the module, or all there
         are where it has no other line.
@@ -41,6 +46,8 @@ class Cover:
             found = {number for numbers in module.values() for number in numbers}
             found = found or set(self.seconds)
         first_ones = sorted(found, key=self.seconds.__getitem__)
+        if first:
+            return first_ones
         return first_ones + [other for number in first_ones for other in self.others[number]]
 
 
@@ -97,3 +104,14 @@ def read(path: Path) -> Cover:
             for module, lines in held["lines"].items()
         },
     )
+
+
+def main() -> None:
+    subject, path = SUBJECTS[sys.argv[1]], Path(sys.argv[2])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="covering-") as place:
+        write(path, cover(subject, subject.url.replace("{folder}", place)))
+
+
+if __name__ == "__main__":
+    main()

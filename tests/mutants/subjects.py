@@ -20,6 +20,11 @@ class Subject:
     left_out: frozenset[str] = frozenset()
 
     @property
+    def package(self) -> str:
+        """The name under which the modules are imported."""
+        return self.folder.replace("/", ".")
+
+    @property
     def paths(self) -> list[str]:
         """The modules, relative to the repository."""
         found = sorted((ROOT / self.folder).glob("*.py"))

@@ -4,10 +4,14 @@ import ast
 import faulthandler
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
+from conformance_tests.broken.exam import Ending, Findings, checks, examine
+from conformance_tests.opener import UnusableOpenerError, from_url
+from stores_core import in_memory, opening
 from tests.mutants.mutating import Mutant, mutated
 from tests.mutants.subjects import ROOT
 
@@ -46,21 +50,26 @@ class _Finder(MetaPathFinder):
         return found
 
 
-def attempt(mutant: Mutant, url: str, picked: Sequence[int]) -> tuple[str, str]:
+def prepare(package: str) -> None:
+    """Load all that mutants have in common, for processes that are forked from this one."""
+    import_module(f"{package}.backend")
+    checks()
+
+
+def attempt(mutant: Mutant, package: str, url: str, picked: Sequence[int]) -> tuple[str, str]:
     """The test that noticed the mutant and how it ended; ("", "") if none of the picked did.
 
-    A check counts where it fails twice, so that a slow machine kills nothing.
+    Spoils this process for anything else. A check counts where it fails twice, so that a slow
+    machine kills nothing.
     """
     sys.meta_path.insert(0, _Finder(mutant))
     try:
-        from conformance_tests.broken.exam import Ending, checks, examine
-        from conformance_tests.opener import UnusableOpenerError, from_url
-
+        _load_anew(package)
         opener, every = from_url(url), checks()
-    except Exception as error:
-        return "import", type(error).__name__
+    except Exception:
+        return "import", "failed otherwise"
     for number in picked:
-        check = every[number]
+        check, findings = every[number], Findings()
         for _ in range(2):
             faulthandler.dump_traceback_later(HANGS, exit=True)
             try:
@@ -73,3 +82,12 @@ def attempt(mutant: Mutant, url: str, picked: Sequence[int]) -> tuple[str, str]:
             caught = findings.count(Ending.CAUGHT)
             return check.test, str(Ending.CAUGHT if caught else Ending.FAILED)
     return "", ""
+
+
+def _load_anew(package: str) -> None:
+    for name in [name for name in sys.modules if name.startswith(package)]:
+        del sys.modules[name]
+    backend = import_module(f"{package}.backend")
+    if package == in_memory.__name__:
+        # The core knows this opener itself; all others are looked up when they are asked for.
+        opening._BUILT_IN["memory"] = backend.open_memory  # pyright: ignore[reportPrivateUsage]
