@@ -94,9 +94,7 @@ async def test_a_planted_call_is_a_message_with_fields_and_is_not_made(
 
 
 @pytest.mark.parametrize("name", ["a pickle", "a hundred thousand levels", "no object", "half"])
-async def test_a_planted_tool_result_is_told_as_damage(
-    url: str, name: str, tmp_path: Path
-) -> None:
+async def test_a_planted_tool_result_is_told_as_damage(url: str, name: str, tmp_path: Path) -> None:
     made = tmp_path / "S3cretS3cret"
     async with open_backend(url) as backend:
         planted = replaced(ToolResult(), {}, DAMAGED[name](made))
