@@ -25,6 +25,7 @@ from stores_core.admin import (
 from stores_core.embedding import NoteEmbedder, to_reembed_with
 from stores_core.pages import last_name, names_page
 from stores_core.retention import Retention
+from stores_core.revisions import State
 from stores_redis.generations import Generations
 from stores_redis.note_reading import NoteReader
 from stores_redis.note_sweeping import sweep_notes
@@ -36,6 +37,7 @@ from stores_redis.runs import RedisRunStore
 from stores_redis.settings import least_durability, read_settings, warnings_of
 from stores_redis.sweeping import sweep_runs
 from stores_redis.tenants import count_bytes, erase, list_tenants
+from stores_redis.vector_indexes import unindexed
 from stores_redis.verifying import verify
 from stores_redis.versions import ADVICE, CODE, look, migrate, plan
 
@@ -65,6 +67,7 @@ class RedisAdmin:
         found = dict(settings.found)
         tenant = await look(self._storage, self._tenant.name)
         waits = self._storage.wait_replicas
+        lacks = await unindexed(self._notes) if tenant.state is State.CURRENT else ""
         server = "valkey" if "valkey" in found else found.pop("server", "redis")
         version = found.pop("version", "unknown")
         return CheckResponse(
@@ -83,7 +86,14 @@ class RedisAdmin:
             },
             warnings=list(
                 dict.fromkeys(
-                    warning for one in everywhere for warning in warnings_of(one.found, waits)
+                    [
+                        *(
+                            warning
+                            for one in everywhere
+                            for warning in warnings_of(one.found, waits)
+                        ),
+                        *([lacks] if lacks else []),
+                    ]
                 )
             ),
         )
@@ -94,7 +104,7 @@ class RedisAdmin:
 
     async def plan_migration(self, request: PlanMigrationRequest) -> PlanMigrationResponse:
         found = await look(self._storage, self._tenant.name)
-        steps = plan(found.revision, request.target)
+        steps = plan(found, request.target)
         return PlanMigrationResponse(
             steps=[step.sentence for step in steps], advice=ADVICE if steps else ()
         )

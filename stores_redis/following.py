@@ -15,6 +15,7 @@ from stores_core.errors import CorruptRecordError
 from stores_core.limits import MIB
 from stores_core.moving import EmbedderInfo
 from stores_redis.generations import info_of
+from stores_redis.note_batches import run_settled
 from stores_redis.note_reading import PIECE_BYTES, NoteReader
 from stores_redis.notes import Note, digests_of
 from stores_redis.scripts import UNPACKED, Script
@@ -131,7 +132,10 @@ class Follower:
         if generation:
             keys.append(bucket.vectors(namespace, generation))
         args = (*followed, UNPACKED, PIECE_BYTES, generation)
-        reply = await self._reader.tenant.run(_CHANGES, keys, args, writes=False)
+        reply = await run_settled(
+            self._reader.tenant, self._reader.generations, namespace, _CHANGES, keys, args,
+            writes=False,
+        )  # fmt: skip
         self._reader.generations.learn(bucket, reply[5])
         gone = 10 + int(reply[9])
         changed = zip(reply[gone::3], reply[gone + 1 :: 3], reply[gone + 2 :: 3], strict=True)

@@ -85,6 +85,10 @@ class Bucket:
         self.number = number
         self.tag = f"{prefix}:{{{encoded(tenant)}.{number}}}:".encode()
 
+    def step(self) -> bytes:
+        """The number of the latest step between revisions that worked here."""
+        return self.tag + b"step"
+
     # Runs. The scripts derive the keys of logs and segments, and those of filters.
 
     def run(self, id: str) -> bytes:
@@ -149,6 +153,26 @@ class Bucket:
     def namespaces(self) -> bytes:
         """The namespaces that hold notes: a sorted set, all scores 0."""
         return self.tag + b"namespaces"
+
+    def note_counts(self) -> bytes:
+        """The same, by how many notes they hold: a sorted set."""
+        return self.tag + b"note-counts"
+
+    def pending_notes(self) -> bytes:
+        """The namespaces that have a batch which was decided and is not taken in yet: a set."""
+        return self.tag + b"pending-notes"
+
+    def note_batch(self, namespace: str) -> bytes:
+        """That batch: a list."""
+        return self._named(b"note-batch", namespace)
+
+    def laid_notes(self, token: str) -> bytes:
+        """A batch that is being laid out, or was: a list."""
+        return self.tag + b"notes-laid:" + token.encode()
+
+    def notes_told(self, token: str) -> bytes:
+        """What became of a batch, for the one who put it: a list that ends by itself."""
+        return self.tag + b"notes-told:" + token.encode()
 
     def staged_notes(self) -> bytes:
         """Bodies that no note refers to yet, by the time they were brought: a sorted set."""

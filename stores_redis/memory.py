@@ -30,7 +30,8 @@ from stores_redis.generations import Generations
 from stores_redis.namespaces import list_namespaces
 from stores_redis.note_reading import NoteReader
 from stores_redis.notes import Note
-from stores_redis.putting import NewNote, NoteWriter, Put
+from stores_redis.outgoing import NewNote
+from stores_redis.putting import NoteWriter, Put
 from stores_redis.recall import Recall
 from stores_redis.storage import Tenant
 

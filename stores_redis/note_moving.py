@@ -22,7 +22,8 @@ from stores_redis.generations import Generations, info_of
 from stores_redis.namespaces import all_namespaces
 from stores_redis.note_reading import PIECE_BYTES, NoteReader
 from stores_redis.notes import Note
-from stores_redis.putting import NewNote, NoteWriter
+from stores_redis.outgoing import NewNote
+from stores_redis.putting import NoteWriter
 from stores_redis.scripts import Script
 from stores_redis.storage import Tenant
 

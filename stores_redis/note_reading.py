@@ -7,8 +7,9 @@ from stores_core.errors import CorruptRecordError
 from stores_core.limits import MIB
 from stores_redis.generations import Generations
 from stores_redis.keys import Bucket
+from stores_redis.note_batches import run_settled
 from stores_redis.notes import Note
-from stores_redis.scripts import UNPACKED, Script
+from stores_redis.scripts import UNPACKED, Arg, Script
 from stores_redis.storage import Tenant
 
 PIECE_BYTES = 2 * MIB
@@ -32,7 +33,7 @@ class NoteReader:
         for start in range(0, len(keys), UNPACKED):
             part = keys[start : start + UNPACKED]
             places = bucket.notes(namespace), bucket.note_bodies(namespace)
-            reply = await self.tenant.run(_GET, places, (PIECE_BYTES, *part), writes=False)
+            reply = await self._run(_GET, namespace, places, (PIECE_BYTES, *part))
             records = zip(part, reply[::2], reply[1::2], strict=True)
             found += [
                 Note.read(key, record, texts) if record else None for key, record, texts in records
@@ -52,11 +53,18 @@ class NoteReader:
             for note in found
         ]
 
+    async def _run(
+        self, script: Script, namespace: str, keys: Sequence[bytes], args: Sequence[Arg]
+    ) -> list[Any]:
+        return await run_settled(
+            self.tenant, self.generations, namespace, script, keys, args, writes=False
+        )
+
     async def _get_apart(self, namespace: str, key: str) -> Note | None:
         bucket, last = self.tenant.home(namespace), b""
         places = bucket.notes(namespace), bucket.note_bodies(namespace)
         while True:
-            record, texts = await self.tenant.run(_GET, places, (0, key), writes=False)
+            record, texts = await self._run(_GET, namespace, places, (0, key))
             if not record:
                 return None
             note = Note.read(key.encode(), record, texts)
@@ -99,7 +107,7 @@ class NoteReader:
             keys.append(bucket.vectors(namespace, generation))
         missed: set[bytes] = set()
         while True:
-            reply = await self.tenant.run(_PAGE, keys, (after, limit, budget), writes=False)
+            reply = await self._run(_PAGE, namespace, keys, (after, limit, budget))
             read = zip(reply[1::3], reply[2::3], strict=True)
             notes = [Note.read(key, record) for key, record in read]
             filled = await self.fill(namespace, notes)

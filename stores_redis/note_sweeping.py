@@ -6,6 +6,7 @@ from datetime import datetime
 from stores_core.moving import STAGED_FOR
 from stores_core.values import micros
 from stores_redis.keys import Bucket
+from stores_redis.note_batches import settle_all
 from stores_redis.note_reading import NoteReader
 from stores_redis.reembedding import free_retired
 from stores_redis.scripts import UNPACKED, Script
@@ -16,6 +17,7 @@ _UNSTAGE = Script("notes_unstage")
 async def sweep_notes(notes: NoteReader, now: datetime, budget: int) -> Counter[str]:
     """What was freed, by kind, at most ``budget`` texts."""
     freed: Counter[str] = Counter()
+    await settle_all(notes.tenant, notes.generations)
     horizon = micros(now - STAGED_FOR)
     for bucket in notes.tenant.buckets:
         while budget > 0:
@@ -38,7 +40,7 @@ async def sweep_notes(notes: NoteReader, now: datetime, budget: int) -> Counter[
 async def _free(notes: NoteReader, bucket: Bucket, entry: bytes) -> int:
     """Free what was sent for one put; how many texts and vectors."""
     token, count, generation, namespace = entry.decode().split(" ", 3)
-    keys = [bucket.staged_notes(), bucket.note_bodies(namespace)]
+    keys = [bucket.staged_notes(), bucket.laid_notes(token), bucket.note_bodies(namespace)]
     if generation != "-":
         keys.append(bucket.vectors(namespace, generation))
     ids = [f"{token}-{index}" for index in range(1, int(count) + 1)]

@@ -1,80 +1,40 @@
 """Writing notes: putting, removing and clearing, each one step."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
-from stores_core.codec import encode_json
-from stores_core.embedding import Vector, check_embedder
-from stores_core.errors import EmbeddingMismatchError, StoreUnavailableError
+from stores_core.embedding import check_embedder
+from stores_core.errors import (
+    EmbeddingMismatchError,
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
 from stores_core.moving import EmbedderInfo
 from stores_redis.embedder_records import make_record
 from stores_redis.generations import Generations, info_of, info_text
-from stores_redis.notes import time_text, vector_text
-from stores_redis.scripts import Arg, Script
+from stores_redis.note_batches import note_keys, run_settled, settle
+from stores_redis.outgoing import Batch, NewNote
+from stores_redis.scripts import UNPACKED, Arg, Script
 from stores_redis.storage import Tenant
 
-APART_BYTES = 1024
-"""Longer texts are not in a note's record, so that no script that reads many records moves much."""
-
-SENT_BYTES = 512 * 1024
-"""Where a batch is larger, most of it is sent before the script that puts it."""
-
-SENT_APART_BYTES = 256
-"""Texts so long, and all vectors, are sent before then."""
-
 _PUT = Script("notes_put")
+_DECIDE = Script("notes_decide")
 _REMOVE = Script("notes_remove")
 _CLEAR = Script("notes_clear")
 
 _TRIES = 10
 
-
-class NewNote(NamedTuple):
-    """A note on its way in; times are in microseconds, ``version`` is None for the next one."""
-
-    key: str
-    value: str
-    metadata: Mapping[str, Any]
-    created: int
-    updated: int
-    version: int | None = None
-    vector: Vector | None = None
+_LAID_AT_ONCE = 4_000
+"""So many items of a batch one command lays out: the fields of 500 notes."""
 
 
-class _Outgoing(NamedTuple):
-    """A note as it is sent: its texts, how many bytes of them are metadata, its vector or b""."""
+class _Given(NamedTuple):
+    """The arguments of a script that writes notes, and its further keys."""
 
-    texts: bytes
-    metadata_size: int
-    vector: bytes
-
-    @classmethod
-    def of(cls, note: NewNote) -> "_Outgoing":
-        metadata = encode_json(note.metadata)
-        vector = b"" if note.vector is None else vector_text(note.vector, note.metadata)
-        return cls(metadata + note.value.encode(), len(metadata), vector)
-
-    def size(self) -> int:
-        return len(self.texts) + len(self.vector)
-
-    @property
-    def is_sent_apart(self) -> bool:
-        return len(self.texts) > SENT_APART_BYTES
-
-    def given(self, note: NewNote, *, sends: bool, embedded: bool) -> Sequence[Arg]:
-        """What the script is told of the note."""
-        where, texts, vector = "in", self.texts, self.vector if embedded else b""
-        if sends and self.is_sent_apart:
-            where, texts = "sent", b""
-        elif len(texts) > APART_BYTES:
-            where = "apart"
-        return (
-            note.key, time_text(note.created), time_text(note.updated),
-            "" if note.version is None else note.version,
-            f"{self.metadata_size} {len(self.texts)}", where, texts,
-            "sent" if sends and vector else vector,
-        )  # fmt: skip
+    args: Sequence[Arg]
+    keys: Sequence[bytes] = ()
 
 
 class Put(NamedTuple):
@@ -118,89 +78,132 @@ class NoteWriter:
                 if strict:
                     raise
                 embedder = None
-        batch = [_Outgoing.of(note) for note in new]
-        sends = sum(map(_Outgoing.size, batch)) > SENT_BYTES
+        batch = Batch(new)
+        if len(new) > UNPACKED:
+            return await self._put_large(namespace, batch, embedder, strict=strict, cap=cap)
 
-        async def args(mine: str) -> Sequence[Arg]:
+        async def given(mine: str) -> _Given:
             token = secrets.token_hex(8)
-            if sends:
-                await self._send(namespace, token, mine, batch, new[0].updated)
-            given = [
-                part
-                for note, outgoing in zip(new, batch, strict=True)
-                for part in outgoing.given(note, sends=sends, embedded=bool(mine))
-            ]
-            return (
+            if batch.sends:
+                await self._send(namespace, token, mine, batch)
+            return _Given((
                 mine, info_text(embedder), "strict" if strict else "",
-                "" if expected is None else expected, cap, token, len(new), *given,
-            )  # fmt: skip
+                "" if expected is None else expected, cap, token, len(new),
+                *batch.fields(embedded=bool(mine)),
+            ))  # fmt: skip
 
         for _ in range(_TRIES):
-            reply = await self._write(_PUT, namespace, args, embedder)
+            reply = await self._write(_PUT, namespace, given, embedder)
             if reply[0] == b"conflict":
                 return [Put(created=False, written=False, version=int(reply[1]))]
             if reply[0] == b"embedder" and embedder is not None:
                 check_embedder(info_of(reply[1]), embedder)
             if reply[0] == b"ok":
-                indexed = reply[1] == b"indexed"
-                return [
-                    Put(what == b"new", what != b"kept", int(version), indexed)
-                    for what, version in zip(reply[2::2], reply[3::2], strict=True)
-                ]
+                return _puts(reply[1:])
         raise self._restless()
 
+    async def _put_large(
+        self,
+        namespace: str,
+        batch: Batch,
+        embedder: EmbedderInfo | None,
+        *,
+        strict: bool,
+        cap: int,
+    ) -> list[Put]:
+        """Lay a batch out, decide it and take it in."""
+        token, count = "", len(batch.outgoing)
+
+        async def given(mine: str) -> _Given:
+            nonlocal token
+            token = secrets.token_hex(8)
+            items = [*batch.fields(embedded=bool(mine)), token, count, mine, cap]
+            await self._send(namespace, token, mine, batch, items)
+            laid = self.tenant.home(namespace).laid_notes(token)
+            return _Given((mine, info_text(embedder), token, count, len(items)), [laid])
+
+        for _ in range(_TRIES):
+            reply = await self._write(_DECIDE, namespace, given, embedder)
+            if reply[0] == b"embedder" and embedder is not None:
+                if strict:
+                    check_embedder(info_of(reply[1]), embedder)
+                embedder = None  # what was sent with vectors is left to sweep
+            if reply[0] == b"ok":
+                return await self._taken_in(namespace, token, count)
+        raise self._restless()
+
+    async def _taken_in(self, namespace: str, token: str, count: int) -> list[Put]:
+        """Take a batch in that was decided, or see that others did; what became of its notes."""
+        told = self.tenant.home(namespace).notes_told(token)
+        try:
+            await settle(self.tenant, self.generations, namespace)
+            # Freed by a write, so that there is something for replicas to be waited for.
+            pieces, _ = await self.tenant.write_many([("LRANGE", told, 0, -1), ("UNLINK", told)])
+        except OutcomeUnknownError:
+            raise
+        except StoreError as error:
+            raise OutcomeUnknownError(
+                "the batch was decided, and whoever reads or writes there next takes it in"
+            ) from error
+        puts = [put for piece in pieces for put in _puts(piece.split(b" "))]
+        if len(puts) != count:
+            raise OutcomeUnknownError("the batch was decided, and what became of it is lost")
+        return puts
+
     async def _send(
-        self, namespace: str, token: str, mine: str, batch: Sequence["_Outgoing"], at: int
+        self,
+        namespace: str,
+        token: str,
+        mine: str,
+        batch: Batch,
+        laid: Sequence[Arg] = (),
     ) -> None:
-        """Send texts and vectors apart, where nobody sees them until a record refers to them."""
+        """Send texts, vectors and a laid out batch apart, where nobody sees them until something
+        refers to them."""
         bucket = self.tenant.home(namespace)
-        entry = f"{token} {len(batch)} {mine or '-'} {namespace}"
+        entry = f"{token} {len(batch.outgoing)} {mine or '-'} {namespace}"
         # Entered first, so that sweep finds what a cut leaves behind.
-        commands: list[Sequence[Arg]] = [("ZADD", bucket.staged_notes(), at, entry)]
-        for index, outgoing in enumerate(batch, 1):
+        commands: list[Sequence[Arg]] = [("ZADD", bucket.staged_notes(), batch.at, entry)]
+        for index, outgoing in enumerate(batch.outgoing, 1):
             id = f"{token}-{index}"
             if outgoing.is_sent_apart:
                 commands.append(("HSET", bucket.note_bodies(namespace), id, outgoing.texts))
             if mine and outgoing.vector:
                 commands.append(("HSET", bucket.vectors(namespace, mine), id, outgoing.vector))
+        for start in range(0, len(laid), _LAID_AT_ONCE):
+            part = laid[start : start + _LAID_AT_ONCE]
+            commands.append(("RPUSH", bucket.laid_notes(token), *part))
         await self.tenant.stage_many(commands)
 
     async def remove(self, namespace: str, key: str, expected_version: int | None) -> bool | None:
         """Take a note away; whether it was there, or None where it has another version."""
         expected = "" if expected_version is None else expected_version
-        reply = await self._write(_REMOVE, namespace, lambda _: _given((key, expected)))
+        reply = await self._write(_REMOVE, namespace, lambda _: _plain((key, expected)))
         return None if reply[0] == b"conflict" else reply[1] == b"1"
 
     async def clear(self, namespace: str) -> int:
         """Take all notes of a namespace away; how many there were."""
-        reply = await self._write(_CLEAR, namespace, lambda _: _given(()))
+        reply = await self._write(_CLEAR, namespace, lambda _: _plain(()))
         return int(reply[1])
 
     async def _write(
         self,
         script: Script,
         namespace: str,
-        args: Callable[[str], Awaitable[Sequence[Arg]]],
+        given: Callable[[str], Awaitable["_Given"]],
         embedder: EmbedderInfo | None = None,
     ) -> list[bytes]:
-        """Run a script that begins as notes.lua says; ``args`` are told our own generation."""
+        """Run a script that begins as notes.lua says; ``given`` is told our own generation."""
         bucket = self.tenant.home(namespace)
         for _ in range(_TRIES):
             mine = self.generations.of(bucket, embedder) if embedder else ""
             passed = self.generations.passed(bucket, mine)
-            keys = [
-                bucket.memory(), bucket.namespaces(), bucket.staged_notes(),
-                bucket.notes(namespace), bucket.note_order(namespace),
-                bucket.note_changes(namespace), bucket.notes_gone(namespace),
-                bucket.note_state(namespace), bucket.note_bodies(namespace),
-                *(
-                    key
-                    for generation in passed
-                    for key in bucket.vector_keys(namespace, generation)
-                ),
-            ]  # fmt: skip
-            given = (" ".join(passed), namespace, *await args(mine))
-            reply = await self.tenant.run(script, keys, given, writes=True)
+            args, further = await given(mine)
+            keys = [*note_keys(bucket, namespace, passed), *further]
+            args = (" ".join(passed), namespace, *args)
+            reply = await run_settled(
+                self.tenant, self.generations, namespace, script, keys, args, writes=True
+            )
             if reply[0] == b"again":
                 self.generations.learn(bucket, reply[1])
                 continue
@@ -216,5 +219,13 @@ class NoteWriter:
         )
 
 
-async def _given(args: Sequence[Arg]) -> Sequence[Arg]:
-    return args
+async def _plain(args: Sequence[Arg]) -> _Given:
+    return _Given(args)
+
+
+def _puts(told: Sequence[bytes]) -> list[Put]:
+    """What notes_writing.lua tells of notes."""
+    return [
+        Put(what == b"new", what != b"kept", int(version), told[0] == b"indexed")
+        for what, version in zip(told[1::2], told[2::2], strict=True)
+    ]

@@ -8,6 +8,7 @@ from stores_redis.embedder_records import change_record
 from stores_redis.generations import info_text
 from stores_redis.keys import Bucket
 from stores_redis.namespaces import namespaces_of
+from stores_redis.note_batches import run_settled, settle
 from stores_redis.note_reading import PIECE_BYTES, NoteReader
 from stores_redis.notes import Note, vector_text
 from stores_redis.scripts import UNPACKED, Arg, Script
@@ -33,7 +34,9 @@ async def lacking(notes: NoteReader, namespace: str, generation: str, limit: int
     while position and len(found) < limit:
         most = min(limit - len(found), UNPACKED)
         args = (position, most, _LOOKED_AT, PIECE_BYTES)
-        reply = await notes.tenant.run(_LACKING, keys, args, writes=False)
+        reply = await run_settled(
+            notes.tenant, notes.generations, namespace, _LACKING, keys, args, writes=False
+        )
         position = reply[0]
         records = [
             Note.read(key, record) for key, record in zip(reply[1::2], reply[2::2], strict=True)
@@ -73,7 +76,9 @@ async def _keep(
         )
         known = notes.generations.known(bucket)
         args = (generation, info_text(embedder.info), known, *given)
-        reply = await notes.tenant.run(_EMBED, keys, args, writes=True)
+        reply = await run_settled(
+            notes.tenant, notes.generations, namespace, _EMBED, keys, args, writes=True
+        )
         if reply[0] == b"ok":
             if generation not in known.split():
                 notes.generations.learn(bucket, f"{known} {generation}".strip().encode())
@@ -114,7 +119,12 @@ async def _reembed_bucket(
     while True:
         generation, known = generations.of(bucket, embedder.info), generations.known(bucket)
         args = (generation, info_text(embedder.info), known)
-        reply = await notes.tenant.run(_TAKE_OVER, [bucket.memory()], args, writes=True)
+        keys = bucket.memory(), bucket.pending_notes()
+        reply = await notes.tenant.run(_TAKE_OVER, keys, args, writes=True)
+        if reply[0] == b"pending":
+            for waiting in reply[1:]:
+                await settle(notes.tenant, generations, waiting.decode())
+            continue
         if reply[0] == b"lacking":
             return kept, False
         if reply[0] == b"done":
@@ -127,10 +137,10 @@ async def _reembed_bucket(
 async def _index(notes: NoteReader, bucket: Bucket, embedder: NoteEmbedder, limit: int) -> bool:
     """Bring the vector sets of large namespaces up to date; whether all of them are."""
     indexes = VectorIndexes(notes.tenant, notes.generations)
-    async with aclosing(namespaces_of(notes.tenant, bucket)) as all_namespaces:
-        async for namespace in all_namespaces:
-            if not await indexes.is_due(namespace, embedder.info):
-                continue
+    if not indexes.are_there:
+        return True
+    async with aclosing(indexes.large(bucket, embedder.info)) as all_large:
+        async for namespace in all_large:
             added, more = await indexes.catch_up(namespace, embedder.info, limit, begin=True)
             limit -= added
             if more:

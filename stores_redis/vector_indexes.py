@@ -4,7 +4,8 @@ A set proposes and no more. It is begun by ``admin.reembed``; from then on whoev
 its vector, in short steps of their own, since adding one takes the server some time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,9 @@ import numpy as np
 from stores_core.embedding import Vector
 from stores_core.moving import EmbedderInfo
 from stores_redis.generations import Generations, info_of
+from stores_redis.keys import Bucket
+from stores_redis.note_batches import run_settled
+from stores_redis.note_reading import NoteReader
 from stores_redis.scripts import Script
 from stores_redis.storage import Tenant
 
@@ -26,6 +30,11 @@ _UNKNOWN = 100
 
 _FLOATS_AT_ONCE = 4_096
 """Floats of the vectors that one step adds: at 256 dimensions some 6 ms of the server's time."""
+
+_LISTED = 100
+
+_NAMED = 5
+"""So many namespaces without a set are named."""
 
 _INDEX = Script("vectors_index")
 _NEAR = Script("notes_near")
@@ -70,7 +79,9 @@ class VectorIndexes:
         data = (query.astype(np.float64) / length).astype("<f4").tobytes()
         args = (generation, data, count, max(200, 2 * count), tests, _UNKNOWN)
         for _ in range(2):
-            reply = await self._tenant.run(_NEAR, keys, args, writes=False)
+            reply = await run_settled(
+                self._tenant, self._generations, namespace, _NEAR, keys, args, writes=False
+            )
             if reply[0] == b"ok":
                 break
             if reply[0] == b"none":
@@ -111,17 +122,53 @@ class VectorIndexes:
         added, more, how = 0, True, "begin" if begin else ""
         while more and added < most:
             args = (generation, 4 * info.dimensions, step, how, *dead)
-            reply = await self._tenant.run(_INDEX, keys, args, writes=True)
+            reply = await run_settled(
+                self._tenant, self._generations, namespace, _INDEX, keys, args, writes=True
+            )
             more, dead = reply[0] == b"more", ()
             how = "on" if begin else ""
             added += int(reply[1])
         return added, more
 
-    async def is_due(self, namespace: str, info: EmbedderInfo) -> bool:
-        """Whether the vectors of a namespace are so many that they are worth a set."""
-        if not self.are_there:
-            return False
-        bucket = self._tenant.home(namespace)
-        field = f"vectors:{self._generations.of(bucket, info)}"
-        count: bytes | None = await self._tenant.read("HGET", bucket.note_state(namespace), field)
-        return 4 * info.dimensions * int(count or 0) > LARGE_BYTES
+    async def large(self, bucket: Bucket, info: EmbedderInfo) -> AsyncGenerator[str]:
+        """The namespaces of a bucket whose notes are so many that their vectors are worth a set,
+        the largest first."""
+        least, start = f"({LARGE_BYTES // (4 * info.dimensions)}", 0
+        while True:
+            page = await self._tenant.read(
+                "ZREVRANGEBYSCORE", bucket.note_counts(), "+inf", least, "LIMIT", start, _LISTED
+            )
+            for name in page:
+                yield name.decode()
+            if len(page) < _LISTED:
+                return
+            start += _LISTED
+
+    async def lacking(self, bucket: Bucket, info: EmbedderInfo, most: int) -> list[str]:
+        """Up to ``most`` such namespaces that have none."""
+        generation = self._generations.of(bucket, info)
+        found: list[str] = []
+        async with aclosing(self.large(bucket, info)) as all_large:
+            async for namespace in all_large:
+                index = bucket.vector_index(namespace, generation)
+                if len(found) < most and not await self._tenant.read("EXISTS", index):
+                    found.append(namespace)
+        return found
+
+
+async def unindexed(notes: NoteReader) -> str:
+    """What to do where recall in large namespaces reads all vectors for want of a set; or ""."""
+    indexes = VectorIndexes(notes.tenant, notes.generations)
+    if not indexes.are_there:
+        return ""
+    found: list[str] = []
+    for bucket in notes.tenant.buckets:
+        active = await notes.active_in(bucket)
+        if active and len(found) < _NAMED:
+            found += await indexes.lacking(bucket, info_of(active), _NAMED - len(found))
+    if not found:
+        return ""
+    return (
+        f"large namespaces have no vector set, so that recall there reads all of their vectors: "
+        f"{', '.join(map(repr, found))}{', ...' if len(found) == _NAMED else ''}; run reembed"
+    )

@@ -6,6 +6,7 @@ anything else of the tenant. The key of the whole storage bears its identity.
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from redis.exceptions import ResponseError
@@ -13,15 +14,18 @@ from redis.exceptions import ResponseError
 from stores_core.errors import InvalidRequestError, SchemaVersionError, StoreUnavailableError
 from stores_core.revisions import Revision, State, destination, state_at
 from stores_redis.keys import storage_meta, tenant_meta, tenants
+from stores_redis.revisions import r0002_counts
 from stores_redis.scripts import Script
+from stores_redis.steps import Hold, OvertakenError, begin
 from stores_redis.storage import Storage, Tenant
 
-CODE = Revision(1, oldest=1)
+CODE = Revision(2, oldest=2)
 """What this code writes. It works on newer ones too whose ``oldest`` is no newer than this."""
 
 ADVICE = (
     "save a copy first: BGSAVE, and keep the file",
-    "open the tenant with new code everywhere before; older code refuses it afterwards",
+    "stop all clients of the tenant first: those that have it open do not see that its format "
+    "changes",
 )
 
 _FOREIGN = (
@@ -32,23 +36,48 @@ _CLAIM = Script("tenant_claim")
 
 
 class Step(NamedTuple):
-    """From the revision before to ``end``; ``work`` may be repeated after a cut."""
+    """From one revision to the next, or back. ``work`` may be repeated after a cut."""
 
-    end: Revision
     sentence: str
-    work: Callable[[Tenant], Awaitable[None]]
+    start: Revision
+    end: Revision
+    work: Callable[[Tenant, Hold], Awaitable[None]]
 
 
-STEPS: Sequence[Step] = ()
-"""All steps, in order. There is one revision so far."""
+def _steps(start: int, end: int) -> Sequence[Step]:
+    up = [_up(number) for number in range(start + 1, end + 1)]
+    return up + [_down(number) for number in range(start, end, -1)]
+
+
+_REVISIONS = {1: Revision(1, 1), 2: CODE}
+_MODULES = {2: r0002_counts}
+
+
+def _up(number: int) -> Step:
+    sentence = f"{number:04d}: {_about(number)}"
+    return Step(sentence, _REVISIONS[number - 1], _REVISIONS[number], _MODULES[number].upgrade)
+
+
+def _down(number: int) -> Step:
+    sentence = f"back from {number:04d}: {_about(number)}"
+    return Step(sentence, _REVISIONS[number], _REVISIONS[number - 1], _MODULES[number].downgrade)
+
+
+def _about(number: int) -> str:
+    return (_MODULES[number].__doc__ or "").partition("\n")[0].rstrip(".")
 
 
 class Found(NamedTuple):
-    """What stands under a tenant's name. ``revision`` and ``buckets`` are 0 where there is none."""
+    """What stands under a tenant's name. ``revision`` and ``buckets`` are 0 where there is none.
+
+    ``is_unfinished`` says that a step to this revision, or back from it, has begun and not ended:
+    no code works on such a tenant, and the step can be taken in both directions.
+    """
 
     state: State
     revision: Revision
     buckets: int
+    is_unfinished: bool = False
 
 
 async def look(storage: Storage, name: str) -> Found:
@@ -56,7 +85,7 @@ async def look(storage: Storage, name: str) -> Found:
     key = tenant_meta(storage.prefix, name)
     try:
         fields, is_there = await storage.read_many(
-            [("HMGET", key, "format", "oldest", "buckets"), ("EXISTS", key)]
+            [("HMGET", key, "format", "oldest", "buckets", "unfinished"), ("EXISTS", key)]
         )
     except StoreUnavailableError as error:
         if isinstance(error.__cause__, ResponseError) and "WRONGTYPE" in error.__cause__.args:
@@ -65,11 +94,14 @@ async def look(storage: Storage, name: str) -> Found:
     if not is_there:
         return Found(State.ABSENT, Revision(0, 0), 0)
     try:
-        number, oldest, buckets = (int(field) for field in fields)
+        number, oldest, buckets = (int(field) for field in fields[:3])
     except (TypeError, ValueError):
         return Found(State.FOREIGN, Revision(0, 0), 0)
     revision = Revision(number, oldest)
-    return Found(state_at(revision, CODE), revision, buckets)
+    state, is_unfinished = state_at(revision, CODE), fields[3] is not None
+    if is_unfinished and state is State.CURRENT:
+        state = State.BEHIND
+    return Found(state, revision, buckets, is_unfinished)
 
 
 async def identity_of(storage: Storage) -> str:
@@ -120,29 +152,46 @@ def refusal(found: Found) -> str:
             "left as it is; update agent-stores"
         )
     if found.state is State.BEHIND:
+        has = f"the stored format {found.revision}"
+        if found.is_unfinished:
+            has = "a stored format that is being changed, or was half-way"
         return (
-            f"the tenant has the stored format {found.revision}, this code needs {CODE}; save a "
-            "copy and run `await backend.admin.migrate()`"
+            f"the tenant has {has}, this code needs {CODE}; save a copy and run "
+            "`await backend.admin.migrate()`"
         )
     return _FOREIGN
 
 
-def plan(found: Revision, target: str = "") -> Sequence[Step]:
-    """The steps to the revision ``target`` names, or to the code's. Raises InvalidRequestError."""
-    end = destination(target, found, CODE)
-    return [step for step in STEPS if found.number < step.end.number <= end]
+def plan(found: Found, target: str = "") -> Sequence[Step]:
+    """The steps to the revision that ``target`` names, or to the code's.
+
+    Raises InvalidRequestError.
+    """
+    start, end = found.revision.number, destination(target, found.revision, CODE)
+    if found.state not in (State.CURRENT, State.BEHIND):
+        return ()
+    if end < start > CODE.number:
+        raise InvalidRequestError(
+            field="target",
+            found=f"{end:04d}, from the newer {found.revision}",
+            allowed="what the code of that revision knows the way back to: update agent-stores",
+        )
+    if found.is_unfinished and end >= start:
+        start -= 1  # the step to it is taken again, from where it was cut off
+    return _steps(start, end)
 
 
 async def migrate(tenant: Tenant, target: str = "") -> list[str]:
-    """Take the steps that are left; what was done."""
-    found = await look(tenant.storage, tenant.name)
+    """Take the steps that are left; what was done here. Others may be at it too."""
     applied: list[str] = []
-    for step in plan(found.revision, target):
-        await step.work(tenant)
-        meta = tenant_meta(tenant.storage.prefix, tenant.name)
-        revision = ("format", step.end.number, "oldest", step.end.oldest)
-        await tenant.storage.write_many([("HSET", meta, *revision)])
-        applied.append(step.sentence)
-    now = await look(tenant.storage, tenant.name)
-    tenant.refused = "" if now.state is State.CURRENT else refusal(now)
+    at_work = Tenant(tenant.storage, tenant.name, len(tenant.buckets))  # which nothing refuses
+    while steps := plan(found := await look(tenant.storage, tenant.name), target):
+        step = steps[0]
+        newer = max(step.start, step.end, key=lambda revision: revision.number)
+        with suppress(OvertakenError):
+            hold = await begin(at_work, found.revision, newer, is_unfinished=found.is_unfinished)
+            await step.work(at_work, hold)
+            await hold.end(step.end)
+            applied.append(step.sentence)
+    tenant.refused = "" if found.state is State.CURRENT else refusal(found)
     return applied

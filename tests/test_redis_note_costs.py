@@ -1,8 +1,4 @@
-"""How long scripts of notes and tool results hold the server up at the largest requests.
-
-A batch of more than 1,000 notes, which an option allows, takes longer: some 5 to 10 ms for
-each 1,000 notes.
-"""
+"""How long scripts of notes and tool results hold the server up at the largest requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +9,7 @@ from redis.asyncio import Redis as TypedRedis
 
 from stores_core import Backend, MemoryItem, ToolResult, open_backend
 from stores_core.embedding import Purpose
+from stores_core.limits import CEILINGS
 from tests.redis_server import with_prefix
 
 Redis: Any = TypedRedis  # its types are partly unknown
@@ -55,6 +52,24 @@ async def _long(backend: Backend) -> None:
     assert (await backend.memory.clear_namespace(namespace="")).deleted == 1_001
 
 
+async def _many(backend: Backend) -> None:
+    """The largest batches of notes that options allow: small ones, and as many bytes as may be."""
+    for size in (10, 10, 12_000):
+        put = await backend.memory.put_memories(items=notes(size, 10_000), namespace="many")
+        assert len(put.versions) == 10_000
+    assert len((await backend.memory.list_memories(namespace="many", limit=1_000)).items) == 1_000
+    assert (await backend.memory.delete_memory(key="5", namespace="many")).deleted
+    assert (await backend.memory.clear_namespace(namespace="many")).deleted == 9_999
+
+
+async def _capped(backend: Backend) -> None:
+    """Each batch drives all the notes of the one before it out."""
+    for prefix in "abc":
+        batch = [MemoryItem(key=f"{prefix}{n}", value="v") for n in range(10_000)]
+        await backend.memory.put_memories(items=batch)
+    assert len((await backend.memory.list_memories()).items) == 10_000
+
+
 async def _recalled(backend: Backend) -> None:
     for _ in range(2):
         await backend.memory.put_memories(items=notes(100))
@@ -83,7 +98,7 @@ async def slowest_script(client: Any) -> int:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("work", [_short, _middling, _long, _recalled, _results])
+@pytest.mark.parametrize("work", [_short, _middling, _long, _many, _capped, _recalled, _results])
 async def test_no_script_holds_the_server_up(own_redis: str, work: Any) -> None:
     found = list[int]()
     async with Redis.from_url(own_redis) as client:
@@ -92,7 +107,11 @@ async def test_no_script_holds_the_server_up(own_redis: str, work: Any) -> None:
         try:
             for _ in range(TRIES):
                 embedder = Wide() if work is _recalled else None
-                async with open_backend(with_prefix(own_redis), embedder=embedder) as backend:
+                options = "&".join(f"{name}={most}" for name, most in CEILINGS.items())
+                if work is _capped:
+                    options += "&notes_per_namespace=10000"
+                url = f"{with_prefix(own_redis)}&{options}"
+                async with open_backend(url, embedder=embedder) as backend:
                     await slowest_script(client)
                     await work(backend)
                     found.append(await slowest_script(client))

@@ -56,8 +56,8 @@ async def test_a_namespace_takes_all_its_keys_along(redis_url: str) -> None:
     async with open_backend(redis_url, embedder=Spelled()) as backend:
         await backend.memory.put_memories(items=items(3, LONG + spell(1, 0)), namespace="s")
         assert await kinds(redis_url) == [
-            "memory", "namespaces", "note-bodies", "note-changes", "note-order", "note-state",
-            "notes", "vectors",
+            "memory", "namespaces", "note-bodies", "note-changes", "note-counts", "note-order",
+            "note-state", "notes", "vectors",
         ]  # fmt: skip
         await backend.memory.delete_memory(key="k0000", namespace="s")
         await backend.memory.delete_memory(key="k0001", namespace="s")

@@ -1,7 +1,9 @@
 -- What every write to the notes of one namespace begins with.
 --
--- KEYS  1 memory  2 namespaces  3 staged  4 notes  5 order  6 changes  7 gone  8 state  9 bodies
---       10.. vectors and vector set of each generation in ARGV 1, in that order
+-- KEYS  1 the batch that was decided  2 the namespaces that have one  3 memory  4 namespaces
+--       5 namespaces by how many notes they hold  6 staged  7 notes  8 order  9 changes  10 gone
+--       11 state  12 bodies
+--       13.. vectors and vector set of each generation in ARGV 1, in that order
 -- ARGV  1 the generations that the caller knows of, a space between them  2 the namespace
 --
 -- A record is a line of numbers, then the note's texts unless they are apart:
@@ -13,19 +15,23 @@
 -- Each change of a note takes the next serial of its namespace. Whoever follows a namespace asks
 -- `changes` and `gone` what is newer than the serial that it has seen.
 
-local memory, namespaces, staged, notes, order, changes, gone, state, bodies = unpack(KEYS, 1, 9)
+local batch, pending, memory, namespaces, counts, staged = unpack(KEYS, 1, 6)
+local notes, order, changes, gone, state, bodies = unpack(KEYS, 7, 12)
 local namespace = ARGV[2]
 local RECORD = '^(%d+) (%d+) (%d+) %d+ %d+ %d+ %d+ (%S+)\n'
 local GONE_KEPT, UNPACKED = 1000, 1000
 
-local vectors, indexes, passed = {}, {}, 10
+local vectors, indexes, passed = {}, {}, 13
 for generation in string.gmatch(ARGV[1], '%S+') do
   vectors[generation], indexes[generation] = KEYS[passed], KEYS[passed + 1]
   passed = passed + 2
 end
 
 -- A key of another type fails here, before anything is written.
-for _, key in ipairs({namespaces, staged, order, changes, gone}) do redis.call('ZCARD', key) end
+redis.call('SCARD', pending)
+for _, key in ipairs({namespaces, counts, staged, order, changes, gone}) do
+  redis.call('ZCARD', key)
+end
 for _, key in ipairs({memory, notes, state, bodies}) do redis.call('HLEN', key) end
 for _, key in pairs(vectors) do redis.call('HLEN', key) end
 
@@ -63,13 +69,15 @@ local function raise_floor(version)
   end
 end
 
--- Remove all that a namespace has; its notes are counted out already.
+-- Remove all that a namespace has but the count of its notes in the bucket. The first write takes
+-- away, or a full server of version 6 would refuse it.
 local function close_namespace()
+  redis.call('ZREM', namespaces, namespace)
   for generation in pairs(vectors) do
     local count = tonumber(redis.call('HGET', state, 'vectors:' .. generation) or '0')
     count_vectors(generation, -count)
   end
-  redis.call('ZREM', namespaces, namespace)
+  redis.call('ZREM', counts, namespace)
   redis.call('UNLINK', notes, order, changes, gone, state, bodies)
   for generation, key in pairs(vectors) do redis.call('UNLINK', key, indexes[generation]) end
 end
@@ -98,10 +106,12 @@ local function forget(keys)
   release(ids)
   raise_floor(highest)
   redis.call('HINCRBY', memory, 'notes', -#found)
-  if redis.call('HLEN', notes) == 0 then
+  local left = redis.call('HLEN', notes)
+  if left == 0 then
     close_namespace()
     return #found
   end
+  redis.call('ZADD', counts, left, namespace)
   redis.call('HSET', state, 'serial', text(serial))
   local surplus = redis.call('ZCARD', gone) - GONE_KEPT
   if surplus > 0 then

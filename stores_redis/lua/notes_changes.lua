@@ -1,8 +1,9 @@
 -- What of a namespace changed since a serial, a piece at a time.
+-- with: notes_settled
 -- flags: no-writes
 --
--- KEYS  1 memory  2 state  3 changes  4 gone  5 notes
---       6 vectors of a generation, if they are wanted
+-- KEYS  1 the batch that was decided  2 memory  3 state  4 changes  5 gone  6 notes
+--       7 vectors of a generation, if they are wanted
 -- ARGV  1 the epoch that the caller follows, or ""  2 the serial up to which it has the changes
 --       3 the serial up to which it knows what is gone  4 most notes of a piece
 --       5 most bytes of it  6 the generation, or ""
@@ -14,7 +15,7 @@
 --
 -- Once a piece says that there is no more, what was taken in is the namespace at that instant.
 
-local memory, state, changes, gone, notes, vectors = unpack(KEYS)
+local memory, state, changes, gone, notes, vectors = unpack(KEYS, 2)
 local epoch, seen, since = ARGV[1], ARGV[2], ARGV[3]
 local most, budget = tonumber(ARGV[4]), tonumber(ARGV[5])
 

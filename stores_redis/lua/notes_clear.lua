@@ -1,10 +1,10 @@
 -- Remove all notes of one namespace, in a time that does not depend on how many there are.
--- with: notes
+-- with: notes_settled notes
 -- flags: allow-oom
 --
 -- KEYS  as in notes.lua
 -- ARGV  as in notes.lua
--- Reply "ok" and how many there were; or "again" and the generations
+-- Reply "ok" and how many there were; or "again" and the generations; or "pending"
 --
 -- MEM-12; MEM-6: a later note of the same key starts above the highest version of any.
 
@@ -12,8 +12,8 @@ if is_outdated() then return {'again', generations} end
 local count = redis.call('HLEN', notes)
 if count > 0 then
   local top = tonumber(redis.call('HGET', state, 'top') or '0')
-  redis.call('HINCRBY', memory, 'notes', -count)
   close_namespace()
+  redis.call('HINCRBY', memory, 'notes', -count)
   raise_floor(top)
 end
 return {'ok', text(count)}

@@ -1,6 +1,8 @@
 -- Keep vectors of notes that are still of the version that was embedded.
+-- with: notes_settled
 --
--- KEYS  1 memory  2 notes  3 changes  4 state  5 vectors of the generation
+-- KEYS  1 the batch that was decided  2 memory  3 notes  4 changes  5 state
+--       6 vectors of the generation
 -- ARGV  1 the generation  2 its embedder  3 the generations that the caller knows of
 --       4.. for each note: key, id, vector
 -- Reply "ok" and how many were kept; or "again" and the generations
@@ -8,7 +10,7 @@
 -- EMB-5: a vector belongs to one version of a note. A generation that is not in use is filled
 -- beside the one that is.
 
-local memory, notes, changes, state, vectors = unpack(KEYS)
+local memory, notes, changes, state, vectors = unpack(KEYS, 2)
 local generation, about = ARGV[1], ARGV[2]
 local generations = redis.call('HGET', memory, 'generations') or ''
 if generations ~= ARGV[3] then return {'again', generations} end

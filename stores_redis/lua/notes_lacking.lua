@@ -1,11 +1,12 @@
 -- Notes of one namespace without a vector of one generation, a piece at a time.
+-- with: notes_settled
 -- flags: no-writes
 --
--- KEYS  1 changes  2 notes  3 vectors
+-- KEYS  1 the batch that was decided  2 changes  3 notes  4 vectors
 -- ARGV  1 the serial to go on from  2 most notes found  3 most notes looked at  4 most bytes
 -- Reply the serial to go on from, or "" at the end, then key and record of each note
 
-local changes, notes, vectors = unpack(KEYS)
+local changes, notes, vectors = unpack(KEYS, 2)
 local most, looked, budget = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local changed =
   redis.call('ZRANGEBYSCORE', changes, '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, looked)

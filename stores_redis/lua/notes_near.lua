@@ -1,8 +1,10 @@
 -- Candidates for a query: what the vector set of a namespace proposes, and all that it does not
 -- know yet.
+-- with: notes_settled
 -- flags: no-writes
 --
--- KEYS  1 memory  2 state  3 changes  4 notes  5 vectors  6 the vector set
+-- KEYS  1 the batch that was decided  2 memory  3 state  4 changes  5 notes  6 vectors
+--       7 the vector set
 -- ARGV  1 the generation  2 the query's vector  3 how many to propose  4 how many to keep at hand
 --       while searching  5 a filter, or ""  6 most that it may not know
 -- Reply "ok", the generations, the embedder in use or "", the serial of this instant, how many
@@ -12,7 +14,7 @@
 --
 -- EMB-3: the caller scores and filters what is proposed by the stored vectors.
 
-local memory, state, changes, notes, vectors, index = unpack(KEYS)
+local memory, state, changes, notes, vectors, index = unpack(KEYS, 2)
 local generation, query, count, breadth, filter, most = unpack(ARGV)
 if redis.call('EXISTS', index) == 0 then return {'none'} end
 local found =

@@ -1,7 +1,9 @@
 -- Take into a namespace's vector set what changed since it was brought up to date, a piece at a
 -- time.
+-- with: notes_settled
 --
--- KEYS  1 state  2 changes  3 gone  4 notes  5 vectors  6 the vector set
+-- KEYS  1 the batch that was decided  2 state  3 changes  4 gone  5 notes  6 vectors
+--       7 the vector set
 -- ARGV  1 the generation  2 bytes of a vector  3 most vectors of a piece
 --       4 "begin" to make the set where there is none, "on" for a further piece of that, or ""
 --       5.. keys that the set proposed though no note has them
@@ -10,7 +12,7 @@
 -- EMB-4: whatever changed up to the serial `indexed` is in the set as it is stored. The set only
 -- proposes, so one that holds too much, or an old vector, makes no answer wrong.
 
-local state, changes, gone, notes, vectors, index = unpack(KEYS)
+local state, changes, gone, notes, vectors, index = unpack(KEYS, 2)
 local generation, size, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local function vector_of(key)
