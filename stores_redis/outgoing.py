@@ -6,14 +6,17 @@ from typing import Any, NamedTuple
 from stores_core.codec import encode_json
 from stores_core.embedding import Vector
 from stores_redis.notes import time_text, vector_text
-from stores_redis.scripts import UNPACKED, Arg
+from stores_redis.scripts import Arg
 
 APART_BYTES = 1024
 """Longer texts are not in a note's record, so that no script that reads many records moves much."""
 
 SENT_BYTES = 512 * 1024
-"""Where a batch is larger, most of it is sent before the script that puts it. So is one of more
-than 1,000 notes."""
+"""Where a batch is larger, most of it is sent before the script that puts it."""
+
+PUT_AT_ONCE = 500
+"""A batch of more notes than one script puts without holding the server up is laid out, see
+note_batches.py."""
 
 SENT_APART_BYTES = 256
 """Texts so long, and all vectors, are sent before then."""
@@ -72,8 +75,8 @@ class Batch:
     def __init__(self, new: Sequence[NewNote]) -> None:
         self._new, self.at = new, new[0].updated
         self.outgoing = [Outgoing.of(note) for note in new]
-        size = sum(map(Outgoing.size, self.outgoing))
-        self.sends = size > SENT_BYTES or len(new) > UNPACKED
+        self.is_laid_out = len(new) > PUT_AT_ONCE
+        self.sends = self.is_laid_out or sum(map(Outgoing.size, self.outgoing)) > SENT_BYTES
 
     def fields(self, *, embedded: bool) -> list[Arg]:
         """What a script is told of the notes, as notes_writing.lua has it."""

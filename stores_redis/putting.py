@@ -16,7 +16,7 @@ from stores_redis.embedder_records import make_record
 from stores_redis.generations import Generations, info_of, info_text
 from stores_redis.note_batches import note_keys, run_settled, settle
 from stores_redis.outgoing import Batch, NewNote
-from stores_redis.scripts import UNPACKED, Arg, Script
+from stores_redis.scripts import Arg, Script
 from stores_redis.storage import Tenant
 
 _PUT = Script("notes_put")
@@ -79,7 +79,7 @@ class NoteWriter:
                     raise
                 embedder = None
         batch = Batch(new)
-        if len(new) > UNPACKED:
+        if batch.is_laid_out:
             return await self._put_large(namespace, batch, embedder, strict=strict, cap=cap)
 
         async def given(mine: str) -> _Given:

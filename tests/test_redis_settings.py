@@ -98,7 +98,7 @@ async def test_check_says_what_is_there(redis_url: str) -> None:
     async with open_backend(redis_url) as backend:
         checked = await backend.admin.check()
     assert checked.schema_state == "current"
-    assert checked.versions["format"] == "0001 (code: 0001)"
+    assert checked.versions["format"] == "0002 (code: 0002)"
     assert {"redis", "valkey"} & set(checked.versions)
     assert checked.settings["role"] == "master"
     assert checked.settings["buckets"] == "1"

@@ -6,7 +6,7 @@
 --       5 "strict": refuse where another embedder's vectors are in use; else write without vectors
 --       6 the version expected of a single note, or ""  7 most notes of the namespace, 0: any
 --       8 a token: the namespace's epoch if it is new; an id is this, a hyphen and a number from 1
---       9 how many notes, at most 1,000, then the fields of each as notes_writing.lua has them
+--       9 how many notes, at most 500, then the fields of each as notes_writing.lua has them
 -- Reply "ok" and what notes_writing.lua tells of them; or "conflict" and the version found; or
 --       "embedder" and the one in use; or "again" and the generations; or "unsent"; or "pending"
 --

@@ -1,7 +1,7 @@
 """Namespaces are listed by how many notes they hold, and large batches of notes may be pending.
 
-What is large had to be looked for in every namespace. A batch of more than 1,000 notes was one
-script, which held the server up; code of before would read one that is taken in half-way.
+What is large had to be looked for in every namespace. A large batch of notes was one script, which
+held the server up; code of before would read one that is half-way in.
 """
 
 from stores_redis.generations import Generations
