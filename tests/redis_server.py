@@ -3,9 +3,9 @@
 It is the one that ``STORES_TEST_REDIS_URL`` names (away means failed, never skipped); else with
 ``STORES_TEST_CONTAINERS=1`` a container; else the embedded one.
 
-``python -m tests.redis_server [--version 6.2] -- COMMAND ...`` runs a command on one. It is named
-to the command by ``STORES_TEST_REDIS_URL``, and ``{url}`` in its arguments becomes its URL with a
-new prefix.
+``python -m tests.redis_server [--version 6.2 | --server PATH] -- COMMAND ...`` runs a command on
+one: of a wheel, or that of a program. It is named to the command by ``STORES_TEST_REDIS_URL``, and
+``{url}`` in its arguments becomes its URL with a new prefix.
 """
 
 import argparse
@@ -31,7 +31,7 @@ IMAGE = "redis:8.2"
 def redis_server(version: str = "8.2", **settings: str | int) -> Generator[str]:
     """The URL of a server; ended with the context if it was started here.
 
-    ``version`` and the settings are for the embedded one.
+    ``version``, which may be the path of a program, and the settings are for the embedded one.
     """
     if named := os.environ.get(NAMED):
         yield named
@@ -94,11 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cut = arguments.index("--")
         options, command = arguments[:cut], list(arguments[cut + 1 :])
     parser = argparse.ArgumentParser(prog="python -m tests.redis_server -- COMMAND ...")
-    parser.add_argument("--version", choices=list(WHEELS), default="8.2")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--version", choices=list(WHEELS), default="8.2")
+    which.add_argument("--server", type=Path, help="the program of another one")
     chosen = parser.parse_args(options)
     if not command:
         parser.error("a command after -- is needed")
-    return run(command, chosen.version)
+    return run(command, str(chosen.server or chosen.version))
 
 
 if __name__ == "__main__":

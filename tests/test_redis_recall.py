@@ -179,3 +179,17 @@ def test_embeddings_conform_where_every_query_asks_a_set(redis: str) -> None:
     assert "FAILED" not in ran.stdout, ran.stdout[-3_000:]
     for number in range(1, 7):
         assert f"EMB-{number}    proved" in ran.stdout, ran.stdout[-3_000:]
+
+
+async def test_check_names_large_namespaces_without_a_set_until_reembed_was_run(sets: str) -> None:
+    async with open_backend(sets, embedder=Spelled()) as backend:
+        for space in ("has one", "lacks one"):
+            item = MemoryItem(key="k", value=spell(1, 0))
+            await backend.memory.put_memory(item=item, namespace=space)
+            if space == "has one":
+                assert (await backend.admin.reembed()).done
+        [warning] = [line for line in (await backend.admin.check()).warnings if "set" in line]
+        assert "'lacks one'; run reembed" in warning
+        assert "has one" not in warning
+        assert (await backend.admin.reembed()).done
+        assert not [line for line in (await backend.admin.check()).warnings if "reembed" in line]

