@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis as TypedRedis
 
+from conformance_tests.faults.proxy import Fault, proxied
 from conformance_tests.suite.spelled import Spelled, spell
 from stores_core import (
     Backend,
@@ -18,7 +19,6 @@ from stores_core import (
     open_backend,
 )
 from stores_redis import note_batches, putting
-from tests.proxy import Fault, proxied
 from tests.redis_embedded import embedded_redis
 from tests.redis_keys import commands_of, keys_of
 from tests.redis_server import with_prefix

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis as TypedRedis
 
+from conformance_tests.faults.proxy import Fault, proxied
 from stores_core import (
     InvalidRequestError,
     MemoryItem,
@@ -27,7 +28,6 @@ from stores_redis.scripts import Script
 from stores_redis.storage import Storage, Tenant
 from tests.golden.filling import TENANTS, exported
 from tests.golden.opened import export_of
-from tests.proxy import Fault, proxied
 from tests.redis_keys import commands_of, put_there
 
 Redis: Any = TypedRedis  # its types are partly unknown
