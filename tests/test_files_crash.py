@@ -6,7 +6,7 @@ that a store of files can make.
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 from unittest.mock import patch
 from zlib import crc32
@@ -85,7 +85,7 @@ def _unchecked(*given: Any, **named: Any) -> Iterator[scanning.Found]:
 
 
 @contextlib.contextmanager
-def _all_unchecked() -> Iterator[None]:
+def _all_unchecked() -> Generator[None]:
     with patch.object(batches, "is_whole", _always), patch.object(journal, "scan", _unchecked):
         yield
 
