@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import datetime
+from itertools import compress
 
 from stores_core.moving import STAGED_FOR
 from stores_core.values import micros
@@ -19,7 +20,9 @@ async def sweep_notes(notes: NoteReader, now: datetime, budget: int) -> Counter[
     freed: Counter[str] = Counter()
     await settle_all(notes.tenant, notes.generations)
     horizon = micros(now - STAGED_FOR)
-    for bucket in notes.tenant.buckets:
+    buckets = notes.tenant.buckets
+    work = [("EXISTS", bucket.staged_notes(), bucket.memory()) for bucket in buckets]
+    for bucket in compress(buckets, await notes.tenant.read_many(work)):
         while budget > 0:
             stale = await notes.tenant.read(
                 "ZRANGEBYSCORE", bucket.staged_notes(), "-inf", f"({horizon}",

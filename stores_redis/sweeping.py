@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import datetime
+from itertools import compress
 
 from stores_core.moving import STAGED_FOR
 from stores_core.values import micros
@@ -30,7 +31,11 @@ async def sweep_runs(places: Places, now: datetime, budget: int) -> tuple[dict[s
     A log that is looked at in vain costs one, as each entry that is freed.
     """
     tenant, freed = places.tenant, Counter[str]()
-    for bucket in tenant.buckets:
+    work = [
+        ("EXISTS", bucket.staged(), bucket.births(), bucket.deaths(), bucket.trimmable())
+        for bucket in tenant.buckets
+    ]
+    for bucket in compress(tenant.buckets, await tenant.read_many(work)):
         budget -= await _drop_staged(tenant, bucket, now, budget, freed)
         if tenant.is_spread:
             budget -= await _bury(places, bucket, budget, freed)
