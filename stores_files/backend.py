@@ -26,6 +26,7 @@ async def open_files(
     tenant: str = "",
     embedder: Embedder | None = None,
     clock: Clock | None = None,
+    create: bool = True,
     durability: Literal["disk", "client"] = "disk",
     lock_timeout: float = LOCK_TIMEOUT,
     notes_per_namespace: int = 0,
@@ -33,7 +34,8 @@ async def open_files(
     result_max_count: int = 0,
     result_max_bytes: int = 0,
 ) -> AsyncGenerator[Backend]:
-    """Open ``file:PATH``, a folder that is made if there is none; the one above must be there.
+    """Open ``file:PATH``, a folder that ``create`` makes if there is none; the one above must be
+    there.
 
     ``durability`` is "disk", where each write is on the disk before it is acknowledged, or
     "client", which is faster and survives our process but not the machine. ``lock_timeout`` is how
@@ -41,7 +43,9 @@ async def open_files(
     ``memory:``.
     """
     disk = Disk() if durability == "disk" else UnsyncedDisk()
-    storage = await Storage.open(unquote(url.partition(":")[2]), disk, lock_timeout=lock_timeout)
+    storage = await Storage.open(
+        unquote(url.partition(":")[2]), disk, lock_timeout=lock_timeout, create=create
+    )
     held = Tenant(storage, tenant)
     try:
         level = Durability.DISK if durability == "disk" else Durability.CLIENT

@@ -44,6 +44,7 @@ from stores_files.presence import Presence
 from stores_files.run_folders import RunFolder
 from stores_files.versions import (
     Marker,
+    absent,
     identify,
     migrate,
     plan,
@@ -79,14 +80,18 @@ class Storage:
         self._closed = False
 
     @classmethod
-    async def open(cls, path: str, disk: Disk, *, lock_timeout: float) -> "Storage":
-        """Open the folder, and make it if there is none. Raises StoreError."""
+    async def open(
+        cls, path: str, disk: Disk, *, lock_timeout: float, create: bool = True
+    ) -> "Storage":
+        """Open the folder. With ``create`` it is made if there is none; without, whatever this code
+        does not work on is refused. Raises StoreError."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, partial(cls._open, path, disk, lock_timeout))
+        work = partial(cls._open, path, disk, lock_timeout, create)
+        return await loop.run_in_executor(None, work)
 
     @classmethod
-    def _open(cls, path: str, disk: Disk, lock_timeout: float) -> "Storage":
-        root, marker = _prepared(path, disk, lock_timeout)
+    def _open(cls, path: str, disk: Disk, lock_timeout: float, create: bool) -> "Storage":
+        root, marker = _prepared(path, disk, lock_timeout, create)
         try:
             with nothing_applied():
                 storage = cls(disk, root, marker, lock_timeout=lock_timeout)
@@ -165,7 +170,7 @@ class Storage:
             self.disk.close(self.root)
 
 
-def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, Marker]:
+def _prepared(path: str, disk: Disk, lock_timeout: float, create: bool) -> tuple[int, Marker]:
     if sys.platform == "win32":
         raise _unfit("Windows, whose locks and links are others", "Linux or macOS, or sqlite:path")
     if not path or "\0" in path:
@@ -178,7 +183,9 @@ def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, Marker]:
     with nothing_applied():
         try:
             root = disk.open_root(str(place))
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if not create:
+                raise absent() from error
             with (
                 disk.opened(disk.open_root(str(place.parent))) as above,
                 contextlib.suppress(FileExistsError),
@@ -191,7 +198,7 @@ def _prepared(path: str, disk: Disk, lock_timeout: float) -> tuple[int, Marker]:
             if disk.mode(root) & _OPEN_TO_OTHERS:
                 raise _unfit("a folder that others may write to", "one after chmod go-w")
             with disk.locked(root, lock_timeout):
-                marker = identify(disk, root)
+                marker = identify(disk, root, create=create)
             # Also if it was there: whoever made it may have been killed. One who may not open the
             # folder above did not make this one.
             with (

@@ -79,17 +79,20 @@ def _about(number: int) -> str:
     return (_MODULES[number].__doc__ or "").partition("\n")[0].rstrip(".")
 
 
-def identify(disk: Disk, root: int) -> Marker:
-    """What a folder is; a storage is made in an empty one. The root's lock is held.
+def identify(disk: Disk, root: int, *, create: bool) -> Marker:
+    """What a folder is; with ``create`` a storage is made in an empty one. The root's lock is held.
 
     Raises InvalidRequestError for a folder with other things in it, SchemaVersionError for a format
-    that this code does not know.
+    that this code does not know and, without ``create``, for one that it does not work on.
     """
     try:
         marker = read_marker(disk, root)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        _check_empty(disk, root)
+        if not create:
+            raise absent() from error
         return _made(disk, root)
-    if marker.state is State.AHEAD:
+    if marker.state is not State.CURRENT and not (marker.state is State.BEHIND and create):
         raise refusal(marker)
     disk.sync_folder(root)  # whoever made it may have been killed before it was there for certain
     return marker
@@ -112,7 +115,7 @@ def read_marker(disk: Disk, root: int) -> Marker:
         ) from error
 
 
-def _made(disk: Disk, root: int) -> Marker:
+def _check_empty(disk: Disk, root: int) -> None:
     left = [name for name in disk.names(root) if name not in (TENANTS, _NEW)]
     if left:
         raise InvalidRequestError(
@@ -120,6 +123,9 @@ def _made(disk: Disk, root: int) -> Marker:
             found="a folder that holds other files",
             allowed="an empty folder, a new one, or one that agent-stores made",
         )
+
+
+def _made(disk: Disk, root: int) -> Marker:
     if disk.identity_of(root, TENANTS) is None:
         disk.make_folder(root, TENANTS)
     marker = Marker(CODE, secrets.token_hex(16))
@@ -173,16 +179,27 @@ def migrate(disk: Disk, root: int, target: str = "", patience: float = 0) -> lis
     return done
 
 
+def absent() -> SchemaVersionError:
+    """Why nothing is read from a folder that is not there, or is empty."""
+    return SchemaVersionError(
+        "there is no storage of agent-stores at this path; name another folder, or open it with "
+        "create=True",
+        state=State.ABSENT,
+    )
+
+
 def refusal(found: Marker) -> SchemaVersionError:
     """Why stores do not work on this folder, and what to do."""
     revision = found.revision
     if found.state is State.AHEAD:
         return SchemaVersionError(
             f"the folder has the stored format {revision}, this code knows {CODE}; it was left as "
-            "it is; update agent-stores"
+            "it is; update agent-stores",
+            state=found.state,
         )
     has = "a stored format that is being changed, or was half-way" if found.is_unfinished else ""
     return SchemaVersionError(
         f"the folder has {has or f'the stored format {revision}'}, this code needs {CODE}; copy "
-        "the folder and run `await backend.admin.migrate()`"
+        "the folder and run `await backend.admin.migrate()`",
+        state=found.state,
     )

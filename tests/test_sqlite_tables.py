@@ -42,7 +42,7 @@ def statements() -> Iterator[tuple[str, Statement]]:
 
 def test_every_statement_finds_its_rows_by_an_index() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    versions.create(connection)
+    versions.create_tables(connection)
     tables = {table.name for table in METADATA.sorted_tables}
     seen = 0
     for name, statement in statements():

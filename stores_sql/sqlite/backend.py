@@ -27,6 +27,7 @@ async def open_sqlite(
     tenant: str = "",
     embedder: Embedder | None = None,
     clock: Clock | None = None,
+    create: bool = True,
     durability: Literal["disk", "client"] = "disk",
     busy_timeout: float = BUSY_TIMEOUT,
     notes_per_namespace: int = 0,
@@ -34,7 +35,7 @@ async def open_sqlite(
     result_max_count: int = 0,
     result_max_bytes: int = 0,
 ) -> AsyncGenerator[Backend]:
-    """Open ``sqlite:PATH``; the file is made if there is none, its folder must be there.
+    """Open ``sqlite:PATH``; ``create`` makes the file if there is none, its folder must be there.
 
     ``durability`` is "disk", where each commit is on the disk before it is acknowledged, or
     "client", which is faster and survives our process but not the machine. ``busy_timeout`` is how
@@ -44,6 +45,7 @@ async def open_sqlite(
         unquote(url.partition(":")[2]),
         busy_timeout=busy_timeout,
         synchronous="full" if durability == "disk" else "normal",
+        create=create,
     )
     try:
         held = Tenant(storage, tenant)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from stores_core.disks import is_on_network
 from stores_core.errors import InvalidRequestError
-from stores_core.revisions import Revision, State
+from stores_core.revisions import State
 from stores_sql.sqlite.failures import code_of, not_applied
 from stores_sql.sqlite.locking import LockFile
 from stores_sql.sqlite.statements import Connection
-from stores_sql.sqlite.versions import create, refusal, revision_of, state_of
+from stores_sql.sqlite.versions import create_tables, refusal, revision_of, state_of
 
 PAGE_BYTES = 8192
 """Entries are some kilobytes each: on pages of this size less room is left over than on 4 KiB."""
@@ -61,8 +61,11 @@ def _unfit(found: str, allowed: str) -> InvalidRequestError:
     return InvalidRequestError(field="url", found=found, allowed=allowed)
 
 
-def prepare(path: Path, lock: LockFile, busy_timeout: float) -> State:
-    """Make the file if there is none, with its tables; what it is then.
+def prepare(path: Path, lock: LockFile, busy_timeout: float, *, create: bool) -> State:
+    """See to it that the file is there, with its tables; what it is then.
+
+    With ``create`` they are made where there are none, and those of an older revision are left for
+    ``migrate``; without, nothing is changed and whatever this code does not work on is refused.
 
     Everything happens under the lock file, so that of several processes that open a new file at
     once one makes it and the others find it made.
@@ -70,6 +73,8 @@ def prepare(path: Path, lock: LockFile, busy_timeout: float) -> State:
     with lock.held(busy_timeout):
         _check_file(path)
         if not path.exists():
+            if not create:
+                raise refusal(State.ABSENT)
             # Made by us first, since SQLite would leave the mode to the umask.
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
@@ -79,23 +84,23 @@ def prepare(path: Path, lock: LockFile, busy_timeout: float) -> State:
                 os.close(descriptor)
         try:
             with closing(_connected(path, busy_timeout)) as connection:
-                return _prepared(connection)
+                return _prepared(connection, create=create)
         except sqlite3.Error as error:
             if code_of(error) == sqlite3.SQLITE_NOTADB:
-                raise refusal(State.FOREIGN, Revision(0, 0)) from error
+                raise refusal(State.FOREIGN) from error
             raise not_applied(error) from error
 
 
-def _prepared(connection: Connection) -> State:
+def _prepared(connection: Connection, *, create: bool) -> State:
     state = state_of(connection)
-    if state is State.ABSENT:
+    if state is State.ABSENT and create:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES:d}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")
-        create(connection)
+        create_tables(connection)
         connection.execute("COMMIT")
         return State.CURRENT
-    if state in (State.FOREIGN, State.AHEAD):
+    if state is not State.CURRENT and not (state is State.BEHIND and create):
         raise refusal(state, revision_of(connection))
     connection.execute("PRAGMA journal_mode = WAL")
     return state

@@ -53,10 +53,13 @@ class Storage:
         self.identity = ""
 
     @classmethod
-    async def open(cls, place: str, *, busy_timeout: float, synchronous: str) -> "Storage":
-        """Open the file, and make it if there is none. Raises StoreError."""
+    async def open(
+        cls, place: str, *, busy_timeout: float, synchronous: str, create: bool
+    ) -> "Storage":
+        """Open the file. With ``create`` it is made if there is none; without, whatever this code
+        does not work on is refused. Raises StoreError."""
         loop = asyncio.get_running_loop()
-        path, lock, state = await loop.run_in_executor(None, _prepared, place, busy_timeout)
+        path, lock, state = await loop.run_in_executor(None, _prepared, place, busy_timeout, create)
         opened = cls(path, lock, state, busy_timeout=busy_timeout, synchronous=synchronous)
         try:
             opened.identity = await opened.examine(_IDENTITY.value)
@@ -98,8 +101,10 @@ class Storage:
         await self._writer.close()
 
 
-def _prepared(place: str, busy_timeout: float) -> tuple[Path, LockFile, State]:
+def _prepared(place: str, busy_timeout: float, create: bool) -> tuple[Path, LockFile, State]:
     path = locate(place)
+    if not (create or path.exists()):  # then no lock file is left behind either
+        raise refusal(State.ABSENT)
     try:
         lock = LockFile(path.with_name(path.name + "-lock"))
     except OSError as error:
@@ -107,7 +112,7 @@ def _prepared(place: str, busy_timeout: float) -> tuple[Path, LockFile, State]:
             f"the lock file beside the database cannot be opened ({type(error).__name__})"
         ) from error
     try:
-        return path, lock, prepare(path, lock, busy_timeout)
+        return path, lock, prepare(path, lock, busy_timeout, create=create)
     except OSError as error:
         lock.close()
         raise StoreUnavailableError(

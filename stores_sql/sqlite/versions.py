@@ -58,7 +58,7 @@ def _pragma(connection: Connection, text: str) -> int:
     return connection.execute(text).fetchone()[0]
 
 
-def create(connection: Connection) -> None:
+def create_tables(connection: Connection) -> None:
     """Make tables and indexes in an empty file. A transaction is open."""
     dialect = sqlite.dialect()
     for table in METADATA.sorted_tables:
@@ -102,19 +102,18 @@ def sql(steps: "Sequence[Step]") -> str:
     return "\n\n".join([*lines, "COMMIT;"]) + "\n" if steps else ""
 
 
-def refusal(state: State, found: Revision) -> SchemaVersionError:
+def refusal(state: State, found: Revision | None = None) -> SchemaVersionError:
     """Why stores do not work on a file in this state, and what to do."""
-    if state is State.FOREIGN:
-        return SchemaVersionError(
-            "the file is no storage of agent-stores, or somebody added triggers or views to it; "
-            "it was left as it is; name another file"
-        )
-    if state is State.AHEAD:
-        return SchemaVersionError(
-            f"the file has the stored format {found}, this code knows {CODE}; it was left as it "
-            "is; update agent-stores"
-        )
-    return SchemaVersionError(
+    message = {
+        State.ABSENT: "there is no storage of agent-stores at this path; name another file, or "
+        "open it with create=True",
+        State.FOREIGN: "the file is no storage of agent-stores, or somebody added triggers or "
+        "views to it; it was left as it is; name another file",
+        State.AHEAD: f"the file has the stored format {found}, this code knows {CODE}; it was left "
+        "as it is; update agent-stores",
+    }.get(
+        state,
         f"the file has the stored format {found}, this code needs {CODE}; back the file up and "
-        "run `await backend.admin.migrate()`"
+        "run `await backend.admin.migrate()`",
     )
+    return SchemaVersionError(message, state=state)
