@@ -1,27 +1,29 @@
 """The portable archive: JSON lines, compressed with zstd, in the names of the wire.
 
 The first line says what it is, the last how many lines there are and the digest of all before it,
-so that a part of an archive is never taken for the whole. Between them each line is one piece:
+so that a part of an archive is never taken for the whole. Between them each line is one piece, or
+names the tenant that all further ones belong to, where there are several:
 
     {"log": "…", "start": 0, "entries": [{…}, …]}
     {"run": {"info": {…}, "keys": […], "messages": [{"log": "…", "length": 9}], "events": […]}}
     {"notes": [{"namespace": "n", "item": {…}, "vector": "…"}], "embedder": …, "versionFloor": 7}
     {"results": [{"ref": "…", "createdAt": "…", "labels": {…}, "result": {…}}]}
+    {"tenant": "…"}
+
+What comes again, as a run that moved between two parts of an export, counts as it came last.
 """
 
 import base64
 import hashlib
 import io
-import os
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import zstandard
 from pydantic import BaseModel, ValidationError
 
-from stores_cli.transfer import Lengths, Piece, Tally
+from stores_cli.transfer import Piece
 from stores_core.codec import (
     canonical,
     decode_events,
@@ -46,104 +48,49 @@ from stores_core.moving import (
 )
 from stores_core.shape import replaced
 
-FORMAT, VERSION = "agent-stores", 1
+FORMAT, VERSION = "agent-stores", 2
+_OLDEST = 1  # which names no tenants
 LONGEST_LINE = 512 * MIB
 """A page ends at 16 MiB or with one entry of up to 64; JSON and base64 may make more of it."""
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class Writer:
-    """An archive that is being written: a sink for pieces."""
-
-    def __init__(self, file: BinaryIO, tally: Tally) -> None:
-        self._file = file
-        self._tally = tally
-        self._lengths = Lengths()
-        self._digest = hashlib.blake2b(digest_size=32)
-        self._lines = 0
-
-    def begin(self, backend: str) -> None:
-        """The first line."""
-        self._write({"format": FORMAT, "version": VERSION, "backend": backend})
-
-    async def finish(self) -> None:
-        # The last line, without which an archive is a torn one.
-        self._write({"lines": self._lines, "digest": self._digest.hexdigest()})
-
-    async def reached(self, log: str) -> int:
-        return self._lengths.get(log) or 0
-
-    async def put(self, piece: Piece) -> None:
-        counts = self._tally.counts
-        if isinstance(piece, ImportEntriesRequest):
-            self._lengths.set(piece.log, piece.start + len(piece.entries))
-            counts["entries"] += len(piece.entries)
-            self._write(_entries_line(piece))
-        elif isinstance(piece, ImportRunRequest):
-            counts["runs"] += 1
-            self._write({"run": decode_json(canonical(piece.run))})
-        elif isinstance(piece, ImportMemoriesRequest):
-            counts["notes"] += len(piece.memories)
-            self._write(_notes_line(piece))
-        else:
-            counts["results"] += len(piece.results)
-            self._write({"results": [_result_line(record) for record in piece.results]})
-
-    def _write(self, line: Mapping[str, object]) -> None:
-        text = encode_json(line) + b"\n"
-        self._digest.update(text)
-        self._lines += 1
-        self._file.write(text)
+def check(path: Path) -> set[str | None]:
+    """Read an archive to its end, so that nothing of a damaged one is put; the tenants that it
+    names. Raises as `pieces`."""
+    return {tenant for tenant, _ in pieces(path)}
 
 
-@contextmanager
-def written(path: Path, *, replace: bool) -> Generator[BinaryIO]:
-    """A new archive at ``path``, for its owner alone; it bears the name once it is whole."""
-    if path.exists() and not replace:
-        raise InvalidRequestError(
-            field="FILE", found="a file that is there already", allowed="another name, or --force"
-        )
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    try:
-        private = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(private, "wb") as raw:
-            with zstandard.ZstdCompressor(level=6).stream_writer(raw, closefd=False) as packed:
-                yield packed
-            raw.flush()
-            os.fsync(raw.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+def pieces(path: Path) -> Generator[tuple[str | None, Piece]]:
+    """All pieces of an archive, each with its tenant; None where the archive names none.
 
-
-async def check(path: Path) -> None:
-    """Read an archive to its end, so that nothing of a damaged one is put. Raises as `pieces`."""
-    async for _ in pieces(path):
-        pass
-
-
-async def pieces(path: Path) -> AsyncGenerator[Piece]:
-    """All pieces of an archive. Raises InvalidRequestError for a file that is none, and
-    CorruptRecordError, naming the line, for one that is torn or was changed."""
+    Raises InvalidRequestError for a file that is no archive, and CorruptRecordError, naming the
+    line, for one that is torn or was changed.
+    """
     digest, number, whole = hashlib.blake2b(digest_size=32), 0, False
+    tenant: str | None = None
     for text in _lines(path):
         before = digest.hexdigest()
         digest.update(text)
         number += 1
         if whole:
             raise _corrupt(path, number, "there is more behind the last line")
-        line = _parsed(path, number, text)
+        try:
+            line = parsed(text)
+        except ValueError as error:
+            raise _corrupt(path, number, str(error)) from error
         if number == 1:
             _check_header(path, line)
         elif "digest" in line:
             whole = line.get("digest") == before and line.get("lines") == number - 1
             if not whole:
                 raise _corrupt(path, number, "the digest is not that of the lines before")
+        elif "tenant" in line:
+            tenant = str(line["tenant"])
         else:
             try:
-                yield _piece(line)
+                yield tenant, piece_of(line)
             except (StoreError, ValidationError, LookupError, TypeError, ValueError) as error:
                 raise _corrupt(path, number, "it is no piece of an archive") from error
     if not whole:
@@ -171,24 +118,25 @@ def _lines(path: Path) -> Generator[bytes]:
             yield text
 
 
-def _parsed(path: Path, number: int, text: bytes) -> dict[str, Any]:
+def parsed(text: bytes) -> dict[str, Any]:
+    """A line. Raises ValueError for what is no JSON object."""
     try:
         line = decode_json(text)
     except ValueError as error:
-        raise _corrupt(path, number, "it is no JSON") from error
+        raise ValueError("it is no JSON") from error
     if not isinstance(line, dict):
-        raise _corrupt(path, number, "it is no JSON object")
+        raise ValueError("it is no JSON object")
     return cast("dict[str, Any]", line)
 
 
 def _check_header(path: Path, line: dict[str, Any]) -> None:
     if line.get("format") != FORMAT:
         raise _no_archive("a file of another kind")
-    if line.get("version") != VERSION:
+    if line.get("version") not in range(_OLDEST, VERSION + 1):
         raise InvalidRequestError(
             field="FILE",
             found=f"an archive of version {str(line.get('version'))[:20]}",
-            allowed=f"version {VERSION}; a newer agent-stores may read it",
+            allowed=f"up to version {VERSION}; a newer agent-stores may read it",
         )
 
 
@@ -204,6 +152,17 @@ def _corrupt(path: Path, number: int, what: str) -> CorruptRecordError:
     return CorruptRecordError(
         f"the archive {path.name!r} is damaged at line {number}: {what}", id=path.name
     )
+
+
+def line_of(piece: Piece) -> dict[str, object]:
+    """A piece as a line."""
+    if isinstance(piece, ImportEntriesRequest):
+        return _entries_line(piece)
+    if isinstance(piece, ImportRunRequest):
+        return {"run": decode_json(canonical(piece.run))}
+    if isinstance(piece, ImportMemoriesRequest):
+        return _notes_line(piece)
+    return {"results": [_result_line(record) for record in piece.results]}
 
 
 def _entries_line(piece: ImportEntriesRequest) -> dict[str, object]:
@@ -235,7 +194,8 @@ def _result_line(record: ToolResultRecord) -> dict[str, object]:
     return {**rest, "result": decode_json(encode(record.result))}
 
 
-def _piece(line: dict[str, Any]) -> Piece:
+def piece_of(line: dict[str, Any]) -> Piece:
+    """The piece that a line holds. Raises an error of many kinds where it holds none."""
     if "entries" in line:
         entries = [encode_json(entry) for entry in line["entries"]]
         _check_entries(entries)

@@ -95,7 +95,7 @@ async def bench(
     tenant = f"bench-{secrets.token_hex(6)}"
     async with (
         embedder_of(embedder) as made,
-        opened(in_tenant(url, tenant), embedder=made) as backend,
+        opened(in_tenant(url, tenant), embedder=made, create=True) as backend,
     ):
         admin = backend.admin  # without one the tenant could not be erased
         times: dict[str, dict[str, float]] = {}

@@ -7,7 +7,8 @@ from stores_cli.commands import command, group
 from stores_cli.exits import Exit
 from stores_cli.options import Json, Tenant, Url
 from stores_cli.output import Output, json_of
-from stores_cli.urls import opened_as_found, shown, url_or_default
+from stores_cli.urls import opened, shown, url_or_default
+from stores_core.errors import SchemaVersionError
 from stores_core.revisions import State
 
 commands = group()
@@ -28,24 +29,30 @@ async def doctor(url: Url = "", tenant: Tenant = "", json: Json = False) -> int:
     Each warning says what to do about it. Ends with 1 where there is one.
     """
     output, begin = Output(json=json), time.monotonic()
-    async with opened_as_found(url, tenant=tenant) as backend:
-        facts: dict[str, Any] = {
-            "url": shown(url_or_default(url)),
-            "backend": backend.name,
-            "offers": sorted(backend.offered),
-            "capabilities": sorted(backend.capabilities),
-            "durability": backend.durability,
-            "openedInSeconds": round(time.monotonic() - begin, 3),
-        }
-        warnings: list[str] = []
-        if "admin" in backend.offered:
-            check = await backend.admin.check()
-            facts |= json_of(check)
-            if check.schema_state in ADVICE:
-                warnings.append(ADVICE[State(check.schema_state)])
-            warnings += check.warnings
-        else:
-            warnings.append("the backend offers no admin, so nothing more can be checked")
+    facts: dict[str, Any] = {"url": shown(url_or_default(url))}
+    warnings: list[str] = []
+    try:
+        async with opened(url, tenant=tenant) as backend:
+            facts |= {
+                "backend": backend.name,
+                "offers": sorted(backend.offered),
+                "capabilities": sorted(backend.capabilities),
+                "durability": backend.durability,
+                "openedInSeconds": round(time.monotonic() - begin, 3),
+            }
+            if "admin" in backend.offered:
+                check = await backend.admin.check()
+                facts |= json_of(check)
+                if check.schema_state in ADVICE:
+                    warnings.append(ADVICE[State(check.schema_state)])
+                warnings += check.warnings
+            else:
+                warnings.append("the backend offers no admin, so nothing more can be checked")
+    except SchemaVersionError as error:  # reached, and what stands there cannot be opened
+        if not error.state:
+            raise
+        facts["schemaState"] = error.state
+        warnings += [ADVICE[State(error.state)], str(error)]
     facts["warnings"] = warnings
     if json:
         output.document(facts)

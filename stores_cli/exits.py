@@ -2,7 +2,13 @@
 
 from enum import IntEnum
 
-from stores_core.errors import InvalidRequestError, StoreError, StoreUnavailableError
+from stores_core.errors import (
+    InvalidRequestError,
+    SchemaVersionError,
+    StoreError,
+    StoreUnavailableError,
+)
+from stores_core.revisions import State
 
 
 class Exit(IntEnum):
@@ -15,7 +21,7 @@ class Exit(IntEnum):
     """It found something (a difference, damage, nothing there) or failed in what it did."""
 
     UNUSABLE = 2
-    """It could not start: bad usage, a bad URL, or a backend that cannot be reached."""
+    """It could not start: bad usage, a bad URL, a backend that cannot be reached or has nothing."""
 
     INTERRUPTED = 130
     """Stopped by Ctrl-C. What was done stays done; the same command goes on from there."""
@@ -27,5 +33,7 @@ HELP = "Exit codes: 0 fine, 1 found something or failed, 2 bad usage or unreacha
 def code_of(error: StoreError) -> Exit:
     """The code that a command ends with when this error stops it."""
     if isinstance(error, InvalidRequestError | StoreUnavailableError):
+        return Exit.UNUSABLE
+    if isinstance(error, SchemaVersionError) and error.state == State.ABSENT:
         return Exit.UNUSABLE
     return Exit.FOUND

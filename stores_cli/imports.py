@@ -1,6 +1,8 @@
 """``import``: archives of `export`, and the sessions of other tools, into a backend."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +15,7 @@ from stores_cli.moving import show_copied, tally_report
 from stores_cli.options import Json, Tenant, pairs
 from stores_cli.output import Output
 from stores_cli.target import Target
-from stores_cli.transfer import Tally, move
+from stores_cli.transfer import Piece, Tally, move
 from stores_cli.urls import is_url, opened, shown, url_or_default
 from stores_core.backend import Backend
 from stores_core.errors import InvalidRequestError
@@ -56,7 +58,7 @@ async def import_(
         labels = pairs(label, "--label")
         if dry_run:
             return await _sessions(output, None, places, from_, labels)
-        async with opened(url, tenant=tenant) as target:
+        async with opened(url, tenant=tenant, create=True) as target:
             return await _sessions(output, target, places, from_, labels)
     if label or dry_run:
         raise InvalidRequestError(
@@ -67,15 +69,26 @@ async def import_(
 
 
 async def _archives(output: Output, paths: Sequence[Path], url: str, tenant: str) -> int:
-    for path in paths:
-        await archive.check(path)
-    tally = Tally()
-    async with opened(url, tenant=tenant) as target:
-        with output.progress("importing") as step:
-            for path in paths:
-                await move(archive.pieces(path), Target(target, tally), step)
-    show_copied(output, [tally_report(tenant, tally)])
-    return Exit.FOUND if tally.conflicts.count else Exit.FINE
+    named = set[str | None]().union(*map(archive.check, paths))
+    if tenant and named - {None}:
+        raise InvalidRequestError(
+            field="--tenant", found="an archive that names its tenants", allowed="no --tenant"
+        )
+    tallies: dict[str, Tally] = {}
+    with output.progress("importing") as step:
+        for path in paths:
+            for name, pieces in groupby(archive.pieces(path), key=itemgetter(0)):
+                into = tenant if name is None else name
+                tally = tallies.setdefault(into, Tally())
+                async with opened(url, tenant=into, create=True) as target:
+                    await move(_each(pieces), Target(target, tally), step)
+    show_copied(output, [tally_report(name, tally) for name, tally in tallies.items()])
+    return Exit.FOUND if any(tally.conflicts.count for tally in tallies.values()) else Exit.FINE
+
+
+async def _each(pieces: Iterable[tuple[str | None, Piece]]) -> AsyncGenerator[Piece]:
+    for _, piece in pieces:
+        yield piece
 
 
 async def _sessions(

@@ -38,8 +38,13 @@ CUT = 200
 
 
 @asynccontextmanager
-async def _opened(url: str, tenant: str, embedder: str) -> AsyncGenerator[Backend]:
-    async with embedder_of(embedder) as made, opened(url, tenant=tenant, embedder=made) as backend:
+async def _opened(
+    url: str, tenant: str, embedder: str, *, create: bool = False
+) -> AsyncGenerator[Backend]:
+    async with (
+        embedder_of(embedder) as made,
+        opened(url, tenant=tenant, embedder=made, create=create) as backend,
+    ):
         yield backend
 
 
@@ -138,7 +143,7 @@ async def put(
         raise InvalidRequestError(
             field="--metadata", found="no JSON object", allowed='as {"source": "mail"}'
         )
-    async with _opened(url, tenant, embedder) as backend:
+    async with _opened(url, tenant, embedder, create=True) as backend:
         item = MemoryItem(key=key, value=value, metadata=cast("dict[str, Any]", data))
         done = await backend.memory.put_memory(
             item=item, namespace=namespace, expected_version=expect

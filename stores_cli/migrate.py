@@ -9,8 +9,9 @@ from stores_cli.commands import command, group
 from stores_cli.exits import Exit
 from stores_cli.options import Json, Url, Yes
 from stores_cli.output import Output
-from stores_cli.urls import opened, opened_as_found
+from stores_cli.urls import opened
 from stores_core.admin import PlanMigrationResponse
+from stores_core.errors import SchemaVersionError
 
 commands = group("migrate", "Bring a backend's stored format to this code's, or back.")
 
@@ -24,10 +25,18 @@ Target = Annotated[
 
 @command(commands, "status", example="migrate status postgresql://app@db.internal/agents")
 async def status(url: Url = "", json: Json = False) -> int:
-    """Show the stored format, this code's, and the steps between. Ends with 1 if there are any."""
+    """Show the stored format, this code's, and the steps between. Ends with 1 if there are any.
+
+    Changes nothing, also where nothing is set up yet.
+    """
     output = Output(json=json)
-    async with opened_as_found(url) as backend:
-        check, plan = await backend.admin.check(), await backend.admin.plan_migration()
+    try:
+        async with opened(url) as backend:
+            check, plan = await backend.admin.check(), await backend.admin.plan_migration()
+    except SchemaVersionError as error:
+        if not error.state:
+            raise
+        return _show_refused(output, error)
     if json:
         versions, state = dict(check.versions), check.schema_state
         output.document({"state": state, "versions": versions, "steps": list(plan.steps)})
@@ -44,7 +53,7 @@ async def up(url: Url = "", to: Target = "", yes: Yes = False, json: Json = Fals
 
     Any number of processes may do so at once; a step that was cut off can be taken again.
     """
-    return await _migrate(url, to, yes=yes, output=Output(json=json))
+    return await _migrate(url, to, yes=yes, output=Output(json=json), create=True)
 
 
 @command(commands, "down", example="migrate down sqlite:agent.db --to 1 --yes")
@@ -55,7 +64,7 @@ async def down(
     json: Json = False,
 ) -> int:
     """Take the steps back to an older revision, after showing them. The data is kept."""
-    return await _migrate(url, to, yes=yes, output=Output(json=json))
+    return await _migrate(url, to, yes=yes, output=Output(json=json), create=False)
 
 
 @command(commands, "sql", example="migrate sql postgresql://app@db.internal/agents > steps.sql")
@@ -75,8 +84,18 @@ async def sql(url: Url = "", to: Target = "", json: Json = False) -> int:
     return Exit.FINE if plan.sql or not plan.steps else Exit.FOUND
 
 
-async def _migrate(url: str, target: str, *, yes: bool, output: Output) -> int:
-    async with opened(url) as backend:
+def _show_refused(output: Output, error: SchemaVersionError) -> int:
+    """The state of what cannot be opened, and why."""
+    if output.json:
+        output.document({"state": error.state, "versions": {}, "steps": [], "why": str(error)})
+    else:
+        output.table(("what", "found"), [("state", error.state)])
+        output.line(str(error))
+    return Exit.FOUND
+
+
+async def _migrate(url: str, target: str, *, yes: bool, output: Output, create: bool) -> int:
+    async with opened(url, create=create) as backend:
         plan = await backend.admin.plan_migration(target=target)
         applied: list[str] = []
         if not output.json:

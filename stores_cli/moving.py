@@ -1,24 +1,25 @@
-"""``copy`` and ``export``: what a backend holds, into another or into an archive."""
+"""``copy``: what a backend holds, into another; and what is said of anything that moves."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from stores_cli import archive
 from stores_cli.commands import command, group
 from stores_cli.exits import Exit
-from stores_cli.options import Json, Tenant, Url, since_option
+from stores_cli.options import AllTenants, Json, Tenant, since_option
 from stores_cli.output import Output
 from stores_cli.paging import pages
 from stores_cli.target import Target
-from stores_cli.transfer import Names, Selection, Tally, move, read, runs_of
+from stores_cli.transfer import Names, Selection, Tally, move, notes_of, read, results_of, runs_of
 from stores_cli.urls import opened
 from stores_cli.watching import Watch
 from stores_core.backend import Backend
-from stores_core.errors import InvalidRequestError
+from stores_core.errors import InvalidRequestError, SchemaVersionError
+from stores_core.opening import open_backend
+from stores_core.revisions import State
 
 commands = group()
 
@@ -48,9 +49,7 @@ async def copy(
     source: Source,
     target: Destination,
     tenant: Tenant = "",
-    all_tenants: Annotated[
-        bool, Option("--all-tenants", help="One tenant after the other.")
-    ] = False,
+    all_tenants: AllTenants = False,
     run: Runs = None,
     since: Since = "",
     dry_run: Annotated[bool, Option("--dry-run", help="Count, and write nothing.")] = False,
@@ -66,15 +65,18 @@ async def copy(
     Ends with 1 where another run stood at an id, or one was deleted meanwhile.
     """
     output, selection = Output(json=json), selection_of(run, since)
-    names = await tenants_of(source) if all_tenants else [tenant]
+    names = await wanted_tenants(source, tenant, every=all_tenants)
     reports: list[Report] = []
     for name in names:
-        async with opened(source, tenant=name) as here, opened(target, tenant=name) as there:
+        async with (
+            opened(source, tenant=name) as here,
+            _target(target, name, dry_run=dry_run) as there,
+        ):
             if here.opened.identity == there.opened.identity:
                 raise InvalidRequestError(
                     field="DST", found="the storage that SRC is too", allowed="another one"
                 )
-            await _ensure_there(here, selection)
+            await ensure_there(here, selection)
             tally = Tally()
             work = _count if dry_run else _copy
             await work(here, there, selection, tally, output)
@@ -84,13 +86,40 @@ async def copy(
     return Exit.FINE if fine else Exit.FOUND
 
 
+@asynccontextmanager
+async def _target(url: str, tenant: str, *, dry_run: bool) -> AsyncGenerator[Backend]:
+    async with AsyncExitStack() as opening:
+        try:
+            there = await opening.enter_async_context(
+                opened(url, tenant=tenant, create=not dry_run)
+            )
+        except SchemaVersionError as error:
+            if error.state != State.ABSENT:
+                raise
+            # Counted as against an empty one, so that none is made.
+            there = await opening.enter_async_context(open_backend("memory:"))
+        yield there
+
+
 async def tenants_of(url: str) -> list[str]:
     """All tenants that hold data."""
     async with opened(url) as backend:
         return [name async for page in pages(backend.admin.list_tenants) for name in page.tenants]
 
 
-async def _ensure_there(source: Backend, selection: Selection) -> None:
+async def wanted_tenants(url: str, tenant: str, *, every: bool) -> list[str]:
+    """The one that an option names, or all. Raises InvalidRequestError where both are asked for."""
+    if not every:
+        return [tenant]
+    if tenant:
+        raise InvalidRequestError(
+            field="--all-tenants", found="--tenant beside it", allowed="one of them"
+        )
+    return await tenants_of(url)
+
+
+async def ensure_there(source: Backend, selection: Selection) -> None:
+    """Raises InvalidRequestError for a run that is asked for and is not there."""
     for id in sorted(selection.runs):
         if not (await source.runs.get_run(run_id=id)).found:
             raise InvalidRequestError(
@@ -103,7 +132,7 @@ async def _copy(
 ) -> None:
     watch, sink = Watch(), Target(target, tally)
     with output.progress("copying") as step:
-        await move(watch.over(read(source, selection, sink.reached, tally)), sink, step)
+        await move(watch.over(read(source, selection, sink, tally)), sink, step)
         await watch.name_moved(source, selection, tally.moved)
 
 
@@ -124,10 +153,10 @@ async def _count(
                 sink.lengths.set(part.log, max(there, part.length))
             step(1)
         if not selection.runs:
-            async for notes in pages(source.moving.export_memories):
-                counts["notes"] += sum(map(selection.takes_note, notes.memories))
-            async for results in pages(source.moving.export_tool_results):
-                counts["results"] += sum(map(selection.takes_result, results.results))
+            async for notes in notes_of(source.moving, selection, sink):
+                counts["notes"] += len(notes.memories)
+            async for results in results_of(source.moving, selection, sink):
+                counts["results"] += len(results.results)
 
 
 def tally_report(tenant: str, tally: Tally, *, dry_run: bool = False) -> Report:
@@ -167,41 +196,3 @@ def show_copied(output: Output, reports: Sequence[Report]) -> None:
                     output.line(f"  {run}")
                 if report[name] > SHOWN:
                     output.line(f"  and {report[name] - SHOWN} more")
-
-
-@command(commands, "export", example="export sqlite:agent.db --output agent.jsonl.zst")
-async def export(
-    url: Url = "",
-    output_file: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="Default: a new name in this folder."),
-    ] = None,
-    force: Annotated[bool, Option("--force", help="Replace the file if it is there.")] = False,
-    tenant: Tenant = "",
-    run: Runs = None,
-    since: Since = "",
-    json: Json = False,
-) -> int:
-    """Write everything of a tenant into one portable file.
-
-    The file holds JSON lines, compressed with zstd, is for its owner alone and bears its name once
-    it is whole; an export that was interrupted is begun anew. `import` puts it into any backend.
-    """
-    output, selection, tally = Output(json=json), selection_of(run, since), Tally()
-    path = output_file or Path(f"agent-stores-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.jsonl.zst")
-    async with opened(url, tenant=tenant) as source:
-        await _ensure_there(source, selection)
-        watch = Watch()
-        with archive.written(path, replace=force) as file, output.progress("exporting") as step:
-            writer = archive.Writer(file, tally)
-            writer.begin(source.name)
-            await move(watch.over(read(source, selection, writer.reached, tally)), writer, step)
-        await watch.name_moved(source, selection, tally.moved)
-    report = {"file": str(path), "bytes": path.stat().st_size, **tally_report(tenant, tally)}
-    if json:
-        output.document(report)
-    else:
-        kinds = ("runs", "entries", "notes", "results")
-        columns = ("file", "bytes", *kinds, "moved", "gone")
-        output.table(columns, [[report[name] for name in columns]])
-    return Exit.FOUND if report["gone"] else Exit.FINE

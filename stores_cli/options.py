@@ -15,6 +15,7 @@ Url = Annotated[
 RunId = Annotated[str, Argument(metavar="RUN", help="The id of a run.")]
 Json = Annotated[bool, Option("--json", help="JSON for programs in place of text.")]
 Tenant = Annotated[str, Option("--tenant", metavar="NAME", help="Whose data; default: the URL's.")]
+AllTenants = Annotated[bool, Option("--all-tenants", help="One tenant after the other.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do it without asking.")]
 Limit = Annotated[int, Option("--limit", min=1, metavar="N", help="At most so many.")]
 LabelFilter = Annotated[

@@ -18,6 +18,9 @@ _HEAD = f"""\
 open. Shell completion: `{NAME} --install-completion`.
 
 - A backend is named by its URL, always the last argument, or by `AGENT_STORES_URL`.
+- What reads, or changes what is there, makes no storage: a path or database without one is refused
+  by name. `copy`, `import`, `memory put`, `migrate up` and `bench` make one. `create=` in the URL
+  decides otherwise.
 - `--json` gives one JSON document, or a line of JSON for each thing where there are many.
 - Long work shows a bar on a terminal. Ctrl-C stops it, and the same command goes on from there.
 - Passwords are never shown, and nothing that is stored can steer the terminal.
@@ -27,11 +30,14 @@ open. Shell completion: `{NAME} --install-completion`.
 `export` writes JSON lines, compressed with zstd. The first says what it is and the last has the
 number and the BLAKE2b digest of the lines before, so a part is never taken for the whole. Each line
 between is one piece: entries of a log, a run with the ranges of logs that it reads, notes, results.
-Logs come before the runs that refer to them. Values have the names of the wire, as at rest
+Logs come before the runs that refer to them. With `--all-tenants` a line `{{"tenant": "…"}}` names
+whose all is that follows. What comes again counts as it came last, since an export that was cut off
+goes on with what it has (`FILE.part`, whole frames of zstd) and brings what moved once more. Values
+have the names of the wire, as at rest
 ([contract.md](contract.md)). `zstdcat FILE | jq .` reads it.
 
 ```text
-{{"format": "agent-stores", "version": 1, "backend": "sqlite"}}
+{{"format": "agent-stores", "version": 2, "backend": "sqlite", "of": "…"}}
 {{"log": "…", "start": 0, "entries": [{{"role": "user", "text": "…"}}]}}
 {{"run": {{"info": {{…}}, "keys": [], "messages": [{{"log": "…", "length": 1}}], "events": []}}}}
 {{"notes": [{{"namespace": "", "item": {{…}}, "vector": "…"}}], "embedder": …, "versionFloor": 0}}

@@ -5,15 +5,19 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from stores_cli.transfer import Lengths, Piece, Tally
+from stores_cli.comparing import RESULT
+from stores_cli.paging import PAGE
+from stores_cli.transfer import Lengths, Piece, Record, Tally
 from stores_core.backend import Backend
 from stores_core.errors import InvalidRequestError
+from stores_core.front import MovingFront
 from stores_core.limits import MIB
 from stores_core.moving import (
     ImportEntriesRequest,
     ImportMemoriesRequest,
     ImportOutcome,
     ImportRunRequest,
+    ToolResultRecord,
 )
 
 WINDOW = 32
@@ -38,9 +42,15 @@ class Target:
         self._moving = backend.moving
         self._tally = tally
         self.lengths = Lengths()
+        self._results = _Results(backend.moving)
         self._logs: dict[str, _Waiting] = {}
         self._runs: list[ImportRunRequest] = []
         self._bytes = 0
+
+    async def lacks(self, record: Record) -> bool:
+        if not isinstance(record, ToolResultRecord):
+            return True  # the import itself tells, without writing
+        return not await self._results.hold(record)
 
     async def reached(self, log: str) -> int:
         length = self.lengths.get(log)
@@ -97,6 +107,30 @@ class Target:
                 raise
             # A log that it shares was written to here, so it is not the source's any more.
             return ImportOutcome.CONFLICT
+
+
+class _Results:
+    """The tool results of the target, a page at a time, walked beside those that come: since an
+    import writes one anew whatever stands there."""
+
+    def __init__(self, moving: MovingFront) -> None:
+        self._moving = moving
+        self._page: dict[str, ToolResultRecord] = {}
+        self._cursor = ""
+        self._last: ToolResultRecord | None = None
+        self._more = True
+
+    async def hold(self, record: ToolResultRecord) -> bool:
+        """Whether it is there just so. Records come in listing order."""
+        while self._more and (
+            self._last is None or RESULT.place(self._last) < RESULT.place(record)
+        ):
+            page = await self._moving.export_tool_results(cursor=self._cursor, limit=PAGE)
+            self._page = {result.ref: result for result in page.results}
+            self._last = page.results[-1] if page.results else None
+            self._cursor, self._more = page.next_cursor, bool(page.next_cursor)
+        here = self._page.get(record.ref)
+        return here is not None and RESULT.text(here) == RESULT.text(record)
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:

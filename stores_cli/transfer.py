@@ -6,7 +6,7 @@ any moment a few pages are in memory. Whatever was put may be put again: a copy 
 simply begun anew, and asks the target how far each log is there.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -33,8 +33,6 @@ NAMED = 1_000
 """So many runs are named in a report, the rest are counted."""
 
 Piece = ImportEntriesRequest | ImportRunRequest | ImportMemoriesRequest | ImportToolResultsRequest
-Reached = Callable[[str], Awaitable[int]]
-"""How many entries of a log, by its id, the target has already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,16 @@ class Selection:
         return self.since is None or time >= self.since
 
 
+Record = RunRecord | MemoryRecord | ToolResultRecord
+
+
 class Sink(Protocol):
     """Where pieces go."""
+
+    async def lacks(self, record: Record) -> bool:
+        """Whether it has to be put; False only for what is there just so. Results are asked for
+        in listing order."""
+        ...
 
     async def reached(self, log: str) -> int:
         """How many entries of a log it has, those that were put and wait included."""
@@ -136,14 +142,16 @@ async def runs_of(source: MovingFront, selection: Selection) -> AsyncGenerator[R
 
 
 async def read(
-    source: Backend, selection: Selection, reached: Reached, tally: Tally
+    source: Backend, selection: Selection, sink: Sink, tally: Tally
 ) -> AsyncGenerator[Piece]:
-    """All pieces that are wanted, in an order in which they can be put."""
+    """All pieces that are wanted and lacking, in an order in which they can be put."""
     moving = source.moving
     async for run in runs_of(moving, selection):
+        if not await sink.lacks(run):
+            continue
         missing = False
         for part in (*run.messages, *run.events):
-            async for piece in _entries(moving, part, await reached(part.log)):
+            async for piece in _entries(moving, part, await sink.reached(part.log)):
                 if piece is None:
                     missing = True
                 else:
@@ -153,9 +161,9 @@ async def read(
         else:
             yield ImportRunRequest(run=run)
     if not selection.runs:
-        async for piece in _notes(moving, selection):
+        async for piece in notes_of(moving, selection, sink):
             yield piece
-        async for piece in _results(moving, selection):
+        async for piece in results_of(moving, selection, sink):
             yield piece
 
 
@@ -173,18 +181,30 @@ async def _entries(
         start += len(page.entries)
 
 
-async def _notes(moving: MovingFront, selection: Selection) -> AsyncGenerator[Piece]:
+async def notes_of(
+    moving: MovingFront, selection: Selection, sink: Sink
+) -> AsyncGenerator[ImportMemoriesRequest]:
+    """The notes that are wanted and lacking, a page at a time."""
     async for page in pages(moving.export_memories):
-        wanted = [note for note in page.memories if selection.takes_note(note)]
+        wanted = [
+            note for note in page.memories if selection.takes_note(note) and await sink.lacks(note)
+        ]
         if wanted or page.version_floor:
             yield ImportMemoriesRequest(
                 memories=wanted, embedder=page.embedder, version_floor=page.version_floor
             )
 
 
-async def _results(moving: MovingFront, selection: Selection) -> AsyncGenerator[Piece]:
+async def results_of(
+    moving: MovingFront, selection: Selection, sink: Sink
+) -> AsyncGenerator[ImportToolResultsRequest]:
+    """The tool results that are wanted and lacking, a page at a time."""
     async for page in pages(moving.export_tool_results):
-        wanted = [result for result in page.results if selection.takes_result(result)]
+        wanted = [
+            result
+            for result in page.results
+            if selection.takes_result(result) and await sink.lacks(result)
+        ]
         if wanted:
             yield ImportToolResultsRequest(results=wanted)
 

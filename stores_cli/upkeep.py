@@ -1,7 +1,7 @@
 """``sweep``, ``verify`` and ``tenants``: what an operator does with one storage, or with two."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -9,10 +9,12 @@ from stores_cli.asking import agreed
 from stores_cli.commands import command, group
 from stores_cli.comparing import Comparing, Comparison
 from stores_cli.exits import Exit
-from stores_cli.moving import Runs, Since, selection_of, tenants_of
-from stores_cli.options import Json, Tenant, Url, Yes
+from stores_cli.moving import Runs, Since, selection_of, tenants_of, wanted_tenants
+from stores_cli.options import AllTenants, Json, Tenant, Url, Yes
 from stores_cli.output import Output, json_of, printable
+from stores_cli.transfer import Selection
 from stores_cli.urls import opened
+from stores_core.admin import VerifyResponse
 
 commands = group()
 
@@ -52,6 +54,7 @@ async def verify(
     other: Annotated[str, Argument(metavar="DST", help="Another backend, to compare with.")] = "",
     subset: Annotated[bool, Option("--subset", help="What only DST has is no difference.")] = False,
     tenant: Tenant = "",
+    all_tenants: AllTenants = False,
     run: Runs = None,
     since: Since = "",
     json: Json = False,
@@ -62,42 +65,60 @@ async def verify(
     entries, keys, notes with versions and vectors, results. Ends with 1 where something is damaged
     or differs.
     """
-    output = Output(json=json)
-    if other:
-        async with opened(url, tenant=tenant) as first, opened(other, tenant=tenant) as second:
-            with output.progress("comparing") as step:
-                wanted = selection_of(run, since)
-                found = await Comparing(first, second, wanted, subset=subset, step=step).all()
-        return _show_comparison(output, found)
-    async with opened(url, tenant=tenant) as backend:
-        report = await backend.admin.verify(timeout=A_DAY)
+    output, selection = Output(json=json), selection_of(run, since)
+    names = await wanted_tenants(url, tenant, every=all_tenants)
+    if all_tenants and other and not subset:
+        names = sorted({*names, *await tenants_of(other)})
+    documents: list[dict[str, Any]] = []
+    fine = True
+    for name in names:
+        if all_tenants:
+            output.line(f"tenant {name}" if name else "the tenant without a name")
+        if other:
+            found = await _compare(url, other, name, selection, subset=subset, output=output)
+            document, is_fine = _as_json(found), not found.different
+        else:
+            async with opened(url, tenant=name) as backend:
+                report = await backend.admin.verify(timeout=A_DAY)
+            _show_report(output, report)
+            document, is_fine = json_of(report), not report.problems
+        documents.append({"tenant": name, **document} if all_tenants else document)
+        fine = fine and is_fine
     if json:
-        output.document(json_of(report))
-    else:
-        output.table(("checked", "count"), sorted(report.checked.items()))
-        rows = [
-            (p.store, p.id, p.position if p.position >= 0 else "", p.what) for p in report.problems
-        ]
-        if rows:
-            output.table(("store", "id", "position", "problem"), rows)
-        output.line(f"{len(rows)} problems" if rows else "no damage")
-    return Exit.FOUND if report.problems else Exit.FINE
+        output.document({"tenants": documents} if all_tenants else documents[0])
+    return Exit.FINE if fine else Exit.FOUND
 
 
-def _show_comparison(output: Output, found: Comparison) -> int:
-    equal = not found.different
-    if output.json:
-        output.document(
-            {
-                "equal": equal,
-                "compared": found.compared,
-                "vectors": found.vectors,
-                "digests": found.digests,
-                "different": found.different,
-                "differences": [asdict(one) for one in found.differences],
-            }
-        )
-        return Exit.FINE if equal else Exit.FOUND
+async def _compare(
+    url: str, other: str, tenant: str, selection: Selection, *, subset: bool, output: Output
+) -> Comparison:
+    async with opened(url, tenant=tenant) as first, opened(other, tenant=tenant) as second:
+        with output.progress("comparing") as step:
+            found = await Comparing(first, second, selection, subset=subset, step=step).all()
+    _show_comparison(output, found)
+    return found
+
+
+def _show_report(output: Output, report: VerifyResponse) -> None:
+    output.table(("checked", "count"), sorted(report.checked.items()))
+    rows = [(p.store, p.id, p.position if p.position >= 0 else "", p.what) for p in report.problems]
+    if rows:
+        output.table(("store", "id", "position", "problem"), rows)
+    output.line(f"{len(rows)} problems" if rows else "no damage")
+
+
+def _as_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "equal": not found.different,
+        "compared": found.compared,
+        "vectors": found.vectors,
+        "digests": found.digests,
+        "different": found.different,
+        "differences": [asdict(one) for one in found.differences],
+    }
+
+
+def _show_comparison(output: Output, found: Comparison) -> None:
     output.table(("compared", "count"), found.compared.items())
     if not found.vectors:
         output.line("vectors were not compared: the embedders differ")
@@ -105,11 +126,10 @@ def _show_comparison(output: Output, found: Comparison) -> int:
         rows = [(one.kind, one.id, one.what) for one in found.differences]
         output.table(("kind", "id", "difference"), rows)
     first, second = found.digests
-    if equal:
-        output.line(f"equal, digest {first}")
-    else:
+    if found.different:
         output.line(f"{found.different} differences; digests {first} and {second}")
-    return Exit.FINE if equal else Exit.FOUND
+    else:
+        output.line(f"equal, digest {first}")
 
 
 @command(commands, "tenants", example="tenants postgresql://app@db.internal/agents")

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from functools import partial
 
 from stores_core.backend import Backend
 from stores_core.embedding import Embedder
@@ -15,6 +15,7 @@ from stores_core.revisions import State
 VARIABLE = "AGENT_STORES_URL"
 
 _HIDDEN = "***"
+_CREATE = re.compile(r"[?&]create=")
 _SECRET = re.compile(r"([?&;][^=&;#\s]*(?:pass|pwd|secret|token|key)[^=&;#\s]*=)[^&;#\s]*", re.I)
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*:/*[^:@/]*):(.*)@", re.DOTALL)
 _ANYWHERE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:@/]*):\S*@")
@@ -62,38 +63,30 @@ def url_or_default(url: str) -> str:
 
 @asynccontextmanager
 async def opened(
-    url: str, *, tenant: str = "", embedder: Embedder | None = None, **options: Any
+    url: str, *, tenant: str = "", embedder: Embedder | None = None, create: bool = False
 ) -> AsyncGenerator[Backend]:
-    """The backend of ``url``, or of the environment's."""
-    async with open_backend(
-        url_or_default(url), tenant=tenant, embedder=embedder, **options
-    ) as backend:
-        yield backend
+    """The backend of ``url``, or of the environment's. Only with ``create`` is anything set up.
 
-
-@asynccontextmanager
-async def opened_as_found(
-    url: str, *, tenant: str = "", embedder: Embedder | None = None
-) -> AsyncGenerator[Backend]:
-    """As `opened`, making no tables where there are none, if the backend can do without.
-
-    Raises SchemaVersionError where nothing is set up.
+    Raises SchemaVersionError of the state "absent" where there is nothing and nothing is made.
     """
     url = url_or_default(url)
-    if "create" not in options_of(url) or "create=" in url:
-        async with opened(url, tenant=tenant, embedder=embedder) as backend:
+    given = partial(open_backend, url, tenant=tenant, embedder=embedder)
+    if create or "create" not in options_of(url) or _CREATE.search(url):
+        async with given() as backend:
             yield backend
         return
     async with AsyncExitStack() as opening:
         try:
-            backend = await opening.enter_async_context(
-                opened(url, tenant=tenant, embedder=embedder, create=False)
-            )
+            backend = await opening.enter_async_context(given(create=False))
         except SchemaVersionError as error:
+            if error.state == State.ABSENT:
+                raise SchemaVersionError(
+                    f"there is no storage at {shown(url)}; name one that is there "
+                    "(`copy`, `import`, `memory put` and `migrate up` make a new one)",
+                    state=error.state,
+                ) from error
             if error.state != State.BEHIND:
                 raise
             # Older tables are there, so nothing is made, and they are shown as they are.
-            backend = await opening.enter_async_context(
-                opened(url, tenant=tenant, embedder=embedder)
-            )
+            backend = await opening.enter_async_context(given())
         yield backend

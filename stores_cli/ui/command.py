@@ -12,7 +12,7 @@ from stores_cli.exits import Exit
 from stores_cli.memory import Embedding
 from stores_cli.options import Json, Tenant, Url
 from stores_cli.output import Output
-from stores_cli.urls import opened_as_found, url_or_default
+from stores_cli.urls import opened, url_or_default
 from stores_core.errors import InvalidRequestError
 from stores_core.extras import need
 
@@ -46,7 +46,7 @@ async def ui(
         hosts = frozenset({f"{LOOPBACK}:{port}", f"localhost:{port}"})
         async with (
             embedder_of(embedder) as made,
-            opened_as_found(url, tenant=tenant, embedder=made) as backend,
+            opened(url, tenant=tenant, embedder=made) as backend,
         ):
             app = pages(backend, url_or_default(url), tenant, hosts)
             address = f"http://{LOOPBACK}:{port}/"
