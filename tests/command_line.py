@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ from stores_cli.app import main
 from stores_core import Event, MemoryItem, Message, ToolResult, WordEmbedder, open_backend
 
 BACKENDS = ("memory", "sqlite", "file", "postgres", "redis")
+FORKS = 1_200
+"""So many that a copy, which gives way to others, is caught in the middle."""
+
 HOSTILE = "odd \x1b[31m\u202e[bold]:id/.."
 """An id with an escape sequence, a mark that turns the direction, markup and a path in it."""
 
@@ -85,6 +89,12 @@ def sqlite(request: pytest.FixtureRequest) -> str:
     return new_url("sqlite", request)
 
 
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> str:
+    """Another empty SQLite file."""
+    return new_url("sqlite", request)
+
+
 def fill(url: str, *, forks: int = 3, messages: int = 6) -> None:
     """Put a family of runs, notes with vectors in two namespaces, and tool results."""
 
@@ -119,6 +129,35 @@ def fill(url: str, *, forks: int = 3, messages: int = 6) -> None:
             await results.put_tool_result(ref=HOSTILE, result=structured)
 
     asyncio.run(work())
+
+
+def copied(ran: Ran) -> dict[str, int]:
+    """What a copy into one tenant counted."""
+    assert ran.code == 0, ran.err
+    (report,) = ran.document["tenants"]
+    return report
+
+
+def write(url: str, run_id: str, *texts: str) -> None:
+    """Append messages."""
+
+    async def work() -> None:
+        async with open_backend(url) as backend:
+            said = [Message(role="user", text=text) for text in texts]
+            assert (await backend.runs.append_messages(run_id=run_id, messages=said)).applied
+
+    asyncio.run(work())
+
+
+def wait_for_runs(url: str, count: int) -> None:
+    """Wait until so many are there; nothing is made where there is none."""
+    end = time.monotonic() + 90
+    while time.monotonic() < end:
+        listed = run("runs", "list", url, "--limit", str(count), "--json")
+        if listed.code == 0 and len(listed.document["runs"]) >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the copy does not get on")
 
 
 def _text(text: str) -> dict[str, str]:

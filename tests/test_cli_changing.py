@@ -96,6 +96,7 @@ def test_results_are_deleted(url: str) -> None:
 
 
 def test_the_stored_format_is_shown_and_current(url: str) -> None:
+    assert run("migrate", "up", url).code == 0
     status = run("migrate", "status", url, "--json")
     assert status.code == 0
     assert status.document["state"] == "current"
@@ -134,7 +135,7 @@ def test_an_unknown_format_is_refused_and_named(sqlite: str) -> None:
     connection.close()
     ran = run("migrate", "status", sqlite)
     assert ran.code == 1
-    assert "0009" in ran.err
+    assert "0009" in ran.out
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "file", "redis"])

@@ -91,15 +91,6 @@ def test_the_url_may_come_from_the_environment(
     assert run("verify").code == 0
 
 
-def test_status_of_an_empty_database_makes_no_tables(postgres_url: str) -> None:
-    for arguments in (("migrate", "status"), ("doctor",), ("migrate", "status")):
-        ran = run(*arguments, postgres_url)
-        assert ran.code == 1
-        assert "has no tables of agent-stores" in ran.err
-    assert run("migrate", "up", postgres_url).code == 0
-    assert run("migrate", "status", postgres_url).code == 0
-
-
 def test_there_is_no_bar_where_nobody_looks(sqlite: str) -> None:
     fill(sqlite, forks=0)
     ran = run("copy", sqlite, f"{sqlite}.copy")

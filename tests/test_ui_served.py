@@ -143,8 +143,8 @@ def test_what_cannot_be_opened_is_said_before_anything_is_served() -> None:
 def test_an_empty_database_gets_no_tables(postgres_url: str) -> None:
     for _ in range(2):
         ran = run("ui", postgres_url, "--port", "0")
-        assert ran.code == 1
-        assert "has no tables of agent-stores" in ran.err
+        assert ran.code == 2
+        assert "there is no storage" in ran.err
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
