@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-.PHONY: help demo test probes check format conform conform-postgres conform-redis conform-template contract kill-matrix mutants bench prove soak clean
+.PHONY: help demo test probes runtimes check format conform conform-postgres conform-redis conform-template contract kill-matrix mutants bench prove soak clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -32,6 +32,9 @@ test: $(STAMP)  ## the conformance suite on every backend, then our own tests
 probes: $(STAMP)  ## other projects' own tests with our adapters in place
 	$(PY) -m pytest -m probe
 
+runtimes: $(STAMP)  ## the tests of every adapter, and the README's table of runtimes from them
+	$(PY) -m tests.runtimes
+
 check: $(STAMP)  ## style, types, import contracts, generated pages
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -39,6 +42,7 @@ check: $(STAMP)  ## style, types, import contracts, generated pages
 	$(VENV)/bin/lint-imports
 	$(PY) -m conformance_tests.contract --check
 	$(PY) -m tests.tally --check
+	$(PY) -m tests.runtimes --check
 
 format: $(STAMP)  ## let ruff lay out and mend what it can
 	$(VENV)/bin/ruff check --fix .

@@ -51,15 +51,15 @@ def main(arguments: list[str]) -> None:
     if "-v" in arguments:
         print("99.0.0 (scripted)")
         return
-    options = dict(option.partition("=")[::2] for option in arguments)
-    resumed = options.get("--resume", "")
+    options = [option.partition("=") for option in arguments]
+    resumed = next((value for name, _, value in options if name == "--resume"), "")
     held = Path(os.environ.get("CLAUDE_CONFIG_DIR", "")).glob(f"projects/*/{resumed}.jsonl")
     known = sum(len(file.read_text("utf-8").splitlines()) for file in held) if resumed else 0
     session = resumed or str(uuid.uuid4())
     for line in sys.stdin:
         message = json.loads(line)
         if message["type"] == "control_request":
-            answer = {"subtype": "success", "request_id": message["request_id"], "response": {}}
+            answer = {"subtype": "success", "request_id": message["request_id"]}
             tell(type="control_response", response=answer)
         elif message["type"] == "user":
             turn(message["message"]["content"], session, known)

@@ -3,8 +3,8 @@
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import FakeListChatModel
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import add_messages
+from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.graph.message import add_messages  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command, interrupt
 from restarted import play
 
@@ -29,7 +29,8 @@ async def ask(state: State) -> dict[str, Any]:
 
 
 def graph(backend: Backend) -> Any:
-    steps = StateGraph(State).add_node(propose).add_node(ask)
+    steps: Any = StateGraph(State)
+    steps.add_node(propose).add_node(ask)
     steps.add_edge(START, "propose").add_edge("propose", "ask").add_edge("ask", END)
     return steps.compile(BackendCheckpointSaver(backend))
 

@@ -1,7 +1,7 @@
 """A pytest plugin: where the tests of the OpenAI Agents SDK ask for SQLiteSession, they get ours.
 
 It is loaded into a run of the SDK's own tests. What SQLiteSession would keep in a file is kept in
-the backend that AGENT_STORES_PROBE names, "memory" or "sqlite".
+a tenant of the storage whose URL is in AGENT_STORES_PROBE.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import pytest
 from stores_adapters.openai_agents import BackendSession
 from stores_core import Backend, open_backend
 
-SQLITE = os.environ.get("AGENT_STORES_PROBE") == "sqlite"
+URL = os.environ["AGENT_STORES_PROBE"]
 NO_BACKEND_YET = cast(Backend, None)
 OPENED: list[object] = []
 """Kept, and so kept open: `close` of a session cannot await, and the tests end with the process."""
@@ -36,12 +36,17 @@ class StandIn(BackendSession):
         session_settings: Any = None,
     ) -> None:
         super().__init__(session_id, NO_BACKEND_YET, session_settings)
-        if str(db_path) == ":memory:":
-            self._url = f"memory:{secrets.token_hex(8)}"
-        else:
-            self._url = f"sqlite:{db_path}.stores" if SQLITE else f"memory:{db_path}"
-        self._backends = WeakKeyDictionary[asyncio.AbstractEventLoop, Backend]()
+        self._tenant = secrets.token_hex(8) if str(db_path) == ":memory:" else str(db_path)
         self._closed = False
+
+    @property
+    def backend(self) -> Backend:  # pyright: ignore[reportIncompatibleVariableOverride] - of a loop
+        """That of the running loop: the SDK's tests use one session in several threads."""
+        return self._backends[asyncio.get_running_loop()]
+
+    @backend.setter
+    def backend(self, backend: Backend) -> None:
+        self._backends = WeakKeyDictionary[asyncio.AbstractEventLoop, Backend]()
 
     async def get_items(self, limit: int | None = None) -> Any:
         await self._ready()
@@ -67,10 +72,9 @@ class StandIn(BackendSession):
             raise RuntimeError("SQLiteSession is closed")
         loop = asyncio.get_running_loop()
         if loop not in self._backends:
-            opening = open_backend(self._url)
+            opening = open_backend(URL, tenant=self._tenant)
             self._backends[loop] = await opening.__aenter__()
             OPENED.append(opening)
-        self.backend = self._backends[loop]
 
 
 # These reach behind the interface, to SQLiteSession's connections, locks, tables and private hooks.

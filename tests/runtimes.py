@@ -1,8 +1,8 @@
 """Which runtimes the adapters were tested with: the README's table, made from test results.
 
 ``python -m tests.runtimes`` runs the tests of every adapter, its runtime's own among them, writes
-what passed to docs/runtimes.json, and the table of the README from that. ``--check`` says whether
-table, results and pinned versions agree. The tests of a runtime are those in the files
+what passed to docs/runtimes.json, and the table of the README from that; with names, those of these
+runtimes alone. ``--check`` says whether table, results and pinned versions agree. The tests of a runtime are those in the files
 ``tests/test_<its name below>_*.py``; the backend of a test stands in its parameters.
 """
 
@@ -85,20 +85,19 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write() -> int:
-    files = [str(path) for name in RUNTIMES for path in ROOT.glob(f"tests/test_{name}_*.py")]
+def write(names: Sequence[str]) -> int:
+    files = [str(path) for name in names for path in ROOT.glob(f"tests/test_{name}_*.py")]
     tally = Tally()
-    failed = pytest.main(["-q", "-m", "probe or not probe", *sorted(files)], plugins=[tally])
+    options = ["-q", "-n", "2", "-m", "probe or not probe"]
+    failed = pytest.main([*options, *sorted(files)], plugins=[tally])
     if failed:
         return int(failed)
-    results = {
-        name: {
+    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    for name, passed in sorted(tally.passed.items()):
+        results[name] = {
             "version": version(RUNTIMES[name].distribution),
-            "passed": dict(sorted(tally.passed[name].items())),
+            "passed": dict(sorted(passed.items())),
         }
-        for name in RUNTIMES
-        if name in tally.passed
-    }
     RESULTS.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
     README.write_text(TABLE.sub(table(results), README.read_text("utf-8")), "utf-8")
     return 0
@@ -121,12 +120,12 @@ def check() -> int:
 
 def main(arguments: Sequence[str]) -> int:
     match arguments:
-        case []:
-            return write()
         case ["--check"]:
             return check()
+        case names if {*names} <= {*RUNTIMES}:
+            return write(names or [*RUNTIMES])
         case _:
-            print("usage: python -m tests.runtimes [--check]", file=sys.stderr)
+            print(f"usage: python -m tests.runtimes [--check | {' | '.join(RUNTIMES)}]")
             return 2
 
 
