@@ -2,8 +2,9 @@
 
 ``python -m tests.runtimes`` runs the tests of every adapter, its runtime's own among them, writes
 what passed to docs/runtimes.json, and the table of the README from that; with names, those of these
-runtimes alone. ``--check`` says whether table, results and pinned versions agree. The tests of a runtime are those in the files
-``tests/test_<its name below>_*.py``; the backend of a test stands in its parameters.
+runtimes alone. ``--check`` says whether table, results and pinned versions agree. The tests of a
+runtime are those in the files ``tests/test_<its name below>_*.py``; the backend of a test stands in
+its parameters.
 """
 
 import json
