@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Req = TypeVar("Req", bound=Request)
 Resp = TypeVar("Resp", bound=Response)
+T = TypeVar("T")
 
 
 def blocking(backend: AbstractAsyncContextManager[Backend] | Backend) -> "BlockingBackend":
@@ -167,6 +168,7 @@ class BlockingBackend:
         except BaseException:
             self._loop.close()
             raise
+        self._opened = opened
         self.name: str = opened.name
         self.capabilities: frozenset[Capability] = opened.capabilities
         self.durability: Durability = opened.durability
@@ -176,6 +178,14 @@ class BlockingBackend:
         self.tool_results = BlockingToolResults(self._loop, lambda: opened.tool_results)
         self.admin = BlockingAdmin(self._loop, lambda: opened.admin)
         self.moving = BlockingMoving(self._loop, lambda: opened.moving)
+
+    def adapted(self, adapter: Callable[[Backend], T]) -> T:
+        """What ``adapter`` makes of the asynchronous backend, made on its loop.
+
+        So an adapter that has synchronous methods, as LangGraph's have, serves a program that has
+        no event loop: ``graph.compile(backend.adapted(BackendCheckpointSaver))``.
+        """
+        return self._loop.wait_for(partial(adapter, self._opened))
 
     def close(self) -> None:
         """Close the backend, if it was opened here, and end the thread. Twice is fine."""
@@ -194,9 +204,6 @@ class BlockingBackend:
 
     def __repr__(self) -> str:
         return f"<BlockingBackend {self.name}: {', '.join(sorted(self.offered))}>"
-
-
-T = TypeVar("T")
 
 
 class Loop:
@@ -222,7 +229,7 @@ class Loop:
         return self._stack.enter_context(self._portal.wrap_async_context_manager(context))
 
     def wait_for(self, call: Callable[[], Any]) -> Any:
-        """What the coroutine that ``call`` makes returns or raises."""
+        """What ``call`` returns or raises on the loop; what it awaits is awaited there."""
         if os.getpid() != self._process:
             raise InvalidRequestError(
                 field="backend", found="a forked process", allowed="the process that opened it"

@@ -17,9 +17,10 @@ from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command, interrupt
 
-from stores_adapters.langgraph import BackendCheckpointSaver
+from stores_adapters.langgraph import BackendCheckpointSaver, BackendStore
 from stores_adapters.langgraph.places import run_of
 from stores_core import InvalidRequestError, open_backend
+from stores_core.blocking import blocking
 from stores_core.interceptors import Call, Proceed
 from stores_core.shape import Response
 from tests.langgraph_threads import at, got, ids, opened, put
@@ -34,6 +35,7 @@ async def test_it_conforms_to_langgraph_in_every_capability(url: str) -> None:
             yield saver
 
     report = await validate(registered)
+    assert report.conformance_level() == "FULL"
     results = report.results
     assert {name for name, result in results.items() if result.detected} == {
         capability.value for capability in ALL_CAPABILITIES
@@ -262,6 +264,27 @@ async def test_threads_and_namespaces_never_share_a_run(url: str) -> None:
         assert len(await ids(saver, None)) == len(places)
         await saver.adelete_thread("t")
         assert len(await ids(saver, None)) == len(places) - 3
+
+
+def test_a_program_without_a_loop_runs_graphs_by_the_synchronous_methods(url: str) -> None:
+    def count(state: State) -> dict[str, list[str]]:
+        return {"said": [f"{len(state['said'])}"]}
+
+    graph: Any = StateGraph(State)
+    graph.add_node(count)
+    graph.add_edge(START, "count")
+    graph.add_edge("count", END)
+    with blocking(open_backend(url)) as backend:
+        saver = backend.adapted(BackendCheckpointSaver)
+        agent = graph.compile(saver, store=backend.adapted(BackendStore))
+        for text in ("a", "b"):
+            agent.invoke({"said": [text]}, at("t"))
+        saver.copy_thread("t", "copy")
+        assert agent.get_state(at("copy")).values == {"said": ["a", "1", "b", "3"]}
+        saver.prune(["t"])
+        assert len(list(saver.list(at("t")))) == 1
+        agent.store.put(("a",), "key", {"text": "tea"})
+        assert [item.key for item in agent.store.search((), query="tea")] == ["key"]
 
 
 async def test_synchronous_calls_work_from_threads_and_are_refused_on_the_loop(url: str) -> None:
