@@ -96,6 +96,7 @@ async def test_a_session_comes_back_equal(url: str) -> None:
         await service.append_event(session, full)
         await service.append_event(session, event("and text", own="value"))
         got = await service.get_session(**APP, session_id=session.id)
+        assert got is not None
         assert got == session
         assert got.state == {"key": {"deep": [1.0, None]}, "none": None, "own": "value"}
 
@@ -150,7 +151,7 @@ async def test_state_is_the_sessions_the_users_the_apps_or_nobodys(url: str) -> 
         state = {"own": 1, "user:her": 2, "app:all": 3, "temp:gone": 4}
         session = await service.create_session(**HERS, state=state)
         assert session.state == {"own": 1, "user:her": 2, "app:all": 3}
-        changed = event(**{"own2": 5, "user:her": 6, "app:all2": 7, "temp:now": 8})
+        changed = event("", None, **{"own2": 5, "user:her": 6, "app:all2": 7, "temp:now": 8})
         await service.append_event(session, changed)
         assert session.state["temp:now"] == 8
         assert "temp:now" not in changed.actions.state_delta
@@ -179,7 +180,7 @@ async def test_a_state_of_many_changes_is_whole_at_every_step(url: str) -> None:
         service = BackendSessionService(backend)
         session = await service.create_session(**HERS, state={"first": 0})
         for number in range(70):
-            await service.append_event(session, event(**{f"k{number % 40}": number}))
+            await service.append_event(session, event("", None, **{f"k{number % 40}": number}))
         stored = await service.get_session(**HERS, config=GetSessionConfig(num_recent_events=1))
         assert stored
         assert stored.state == session.state

@@ -82,10 +82,9 @@ async def begun(store: ConversationStore, *said: str, id: str = "c") -> Conversa
 
 async def test_a_conversation_comes_back_equal(url: str) -> None:
     call = ToolCallPart("look", {"deep": [1, 1.5, None, {"ü": "🦊"}]}, tool_call_id="1")
+    paper = BinaryContent(data=b"\0\xff", media_type="application/pdf")
     messages: list[ModelMessage] = [
-        ModelRequest(
-            parts=[UserPromptPart(["see", BinaryContent(data=b"\0\xff", media_type="image/png")])]
-        ),
+        ModelRequest(parts=[UserPromptPart(["see", paper])]),
         ModelResponse(parts=[TextPart("I look"), call], model_name="m"),
         ModelRequest(parts=[ToolReturnPart("look", {"found": True}, tool_call_id="1")]),
         answers("there"),
