@@ -13,7 +13,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 
 from stores_adapters.google_adk.names import joined
-from stores_core import Backend, Capability, MemoryItem
+from stores_core import Backend, MemoryItem
 from stores_core.memory import StoredMemory
 
 FOUND = 10
@@ -25,13 +25,13 @@ BATCH = 500
 class BackendMemoryService(BaseMemoryService):
     """Keeps memories as notes, one namespace for each user of an app.
 
-    A backend with an embedder finds those that are near in meaning. Without one it finds those
-    that share words with the query, the most shared words first.
+    A search finds those that share words with the query, the most shared words first. With
+    ``by_meaning``, for a backend that was opened with an embedder, it is one recall by embedding.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, *, by_meaning: bool = False) -> None:
         self._memory = backend.memory
-        self._embeds = Capability.EMBEDDINGS in backend.capabilities
+        self._by_meaning = by_meaning
 
     async def add_session_to_memory(self, session: Session) -> None:
         await self.add_events_to_memory(
@@ -94,7 +94,7 @@ class BackendMemoryService(BaseMemoryService):
         namespace = joined("memory", app_name, user_id)
         if not query.strip():
             return SearchMemoryResponse()
-        if self._embeds:
+        if self._by_meaning:
             answer = await self._memory.list_memories(
                 query=query, limit=FOUND, namespace=namespace, where=LIVE
             )
