@@ -16,7 +16,7 @@ from stores_files.storage import Tenant
 from tests.files_crashes import Platter, reachable
 from tests.files_recovery import Held, faults_of
 from tests.files_simulated import Kind, Nodes, SimulatedDisk
-from tests.files_steps import On, Step, on, prepared, repeatable, snapshot
+from tests.files_steps import On, Step, between, on, prepared, repeatable, snapshot
 
 STATES = 8
 """So many states are looked at after each try again."""
@@ -82,16 +82,16 @@ async def ending_of(work: Awaitable[object]) -> Ending:
     return "done"
 
 
-def undisturbed(nodes: Nodes, step: Step, kind: Kind = SimulatedDisk) -> tuple[Held, Held]:
-    """What there is before a step and after it."""
+def undisturbed(nodes: Nodes, step: Step, kind: Kind = SimulatedDisk) -> tuple[Held, ...]:
+    """What there is before a step, between its operations if it is several, and after it."""
 
-    async def work() -> tuple[Held, Held]:
+    async def work() -> tuple[Held, ...]:
         disk = kind(dict(nodes))
         stores = on(disk)
         await _warm(stores)
         before = snapshot(disk)
         await step(stores)
-        return before, snapshot(disk)
+        return before, *between(step, disk), snapshot(disk)
 
     with repeatable():
         return asyncio.run(work())
@@ -119,12 +119,12 @@ def interruptions(
 def interrupted(
     nodes: Nodes,
     step: Step,
-    whole: tuple[Held, Held],
+    whole: tuple[Held, ...],
     cut: Interruption,
     kind: Kind = SimulatedDisk,
 ) -> Outcome | None:
     """Interrupt a step at a call, try again, cut the power. None where it makes fewer calls."""
-    before, after = whole
+    before, after = whole[0], whole[-1]
 
     async def work() -> Outcome | None:
         disk = kind(dict(nodes))
@@ -136,7 +136,7 @@ def interrupted(
         if not cut.met:
             return None
         outcome = Outcome(cut.met, ending)
-        allowed = {"done": (after,), "not applied": (before,)}.get(ending, (before, after))
+        allowed = {"done": (after,), "not applied": (before,)}.get(ending, whole)
         outcome.expect("it is neither as before nor done", if_not=snapshot(disk) in allowed)
         if ending == "killed":
             # Another process goes on, with what the system still has in memory.

@@ -16,13 +16,12 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
-from stores_files.commits import PREFIX
 from tests.files_commands import arguments, conclude
 from tests.files_crashes import Platter, reachable
 from tests.files_migrations import MIGRATIONS, OLDER, finish, migrate_to, there_and_back
 from tests.files_recovery import Held, faults_of
-from tests.files_simulated import ROOT, Change, Kind, Nodes, SimulatedDisk
-from tests.files_steps import ALL, STEPS, on, prepared, repeatable, snapshot
+from tests.files_simulated import Change, Kind, Nodes, SimulatedDisk
+from tests.files_steps import ALL, STEPS, between, on, prepared, repeatable, snapshot
 
 THOROUGH = 4
 """All states are opened and read; one of so many is also written to, swept and verified."""
@@ -86,27 +85,11 @@ async def played(
         migrate_to(disk, MIGRATIONS[last])
     else:
         await ALL[last](stores)
-        if last == "append two at once":
-            whole.append(snapshot(SimulatedDisk(without_last_batch(disk.nodes))))
-        whole.append(snapshot(disk))
+        whole += [*between(ALL[last], disk), snapshot(disk)]
     platter = Platter(nodes)
     for change in disk.record[:begun]:
         platter.take(change)
     return states(platter, disk.record[begun:], whole, rng, most)
-
-
-def without_last_batch(nodes: Nodes) -> Nodes:
-    """The same disk, with the journal of run a as long as before its last batch."""
-    inode = ROOT
-    for name in ("tenants", "%", "runs", "a", "journal.jsonl"):
-        names = nodes[inode]
-        assert isinstance(names, dict)
-        inode = names[name]
-    data = nodes[inode]
-    assert isinstance(data, bytes)
-    lines = data.splitlines(keepends=True)
-    *_, end, _ = (n for n, line in enumerate(lines) if line.startswith(PREFIX))
-    return {**nodes, inode: b"".join(lines[: end + 1])}
 
 
 def examine(

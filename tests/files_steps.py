@@ -13,11 +13,12 @@ from unittest.mock import patch
 from stores_core import Backend, Event, MemoryItem, Message, ToolResult
 from stores_core.front.stores import MemoryFront, RunsFront, ToolResultsFront
 from stores_core.retention import Retention
+from stores_files.commits import PREFIX
 from stores_files.failures import nothing_applied
 from stores_files.storage import Tenant
 from stores_files.sweeping import sweep
 from tests.files_recovery import LATER, Held, held, opened
-from tests.files_simulated import Kind, Nodes, SimulatedDisk
+from tests.files_simulated import ROOT, Kind, Nodes, SimulatedDisk
 
 
 class On(NamedTuple):
@@ -189,3 +190,24 @@ def prepared(
 def snapshot(disk: SimulatedDisk) -> Held:
     """What another process would find now."""
     return held(opened(SimulatedDisk(dict(disk.nodes))))
+
+
+def between(step: Step, disk: SimulatedDisk) -> list[Held]:
+    """What there is between the operations of a step that is several, after which the disk is."""
+    if step is not _append_together:
+        return []
+    return [snapshot(SimulatedDisk(_without_last_batch(disk.nodes)))]
+
+
+def _without_last_batch(nodes: Nodes) -> Nodes:
+    """The same disk, with the journal of run a as long as before its last batch."""
+    inode = ROOT
+    for name in ("tenants", "%", "runs", "a", "journal.jsonl"):
+        names = nodes[inode]
+        assert isinstance(names, dict)
+        inode = names[name]
+    data = nodes[inode]
+    assert isinstance(data, bytes)
+    lines = data.splitlines(keepends=True)
+    *_, end, _ = (n for n, line in enumerate(lines) if line.startswith(PREFIX))
+    return {**nodes, inode: b"".join(lines[: end + 1])}

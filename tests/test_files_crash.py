@@ -4,6 +4,7 @@ The states are made by tests/files_power_cuts.py, which is examined here too: it
 that a store of files can make.
 """
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -18,8 +19,8 @@ from stores_files import batches, journal, making, scanning
 from stores_files.disk import Disk
 from stores_files.listing import Listing
 from tests.files_power_cuts import examine, examine_part
-from tests.files_simulated import SimulatedDisk, Synced
-from tests.files_steps import prepared
+from tests.files_simulated import Change, SimulatedDisk, Synced, Written
+from tests.files_steps import ALL, on, prepared
 
 PARTS, STATES = 8, 100_000
 
@@ -35,6 +36,20 @@ def test_what_a_power_cut_leaves_holds_what_was_acknowledged(part: int) -> None:
     looked, faults = examine_part(part, PARTS, int(MORE * STATES / PARTS))
     assert not faults, "\n".join(faults)
     assert looked >= STATES / PARTS
+
+
+def test_two_appends_that_wait_share_a_write_and_a_sync() -> None:
+    """Or the power cuts above would not know what is left of such a write."""
+
+    async def work() -> list[type[Change]]:
+        disk = SimulatedDisk(prepared())
+        stores = on(disk)
+        await ALL["append one"](stores)
+        begun = len(disk.record)
+        await ALL["append two at once"](stores)
+        return [type(change) for change in disk.record[begun:]]
+
+    assert asyncio.run(work()) == [Written, Synced]
 
 
 class NoSync(SimulatedDisk):
