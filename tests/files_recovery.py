@@ -60,7 +60,7 @@ class Opened(NamedTuple):
 
 def opened(disk: SimulatedDisk, executor: Executor | None = None) -> Opened:
     root = disk.open_root("")
-    storage = OneThread(disk, root, identify(disk, root), lock_timeout=1)
+    storage = OneThread(disk, root, identify(disk, root, create=True), lock_timeout=1)
     if executor is not None:
         storage.executor = executor  # type: ignore[assignment] - all that is asked of it is submit
     tenant = Tenant(storage, "")
