@@ -19,6 +19,7 @@ from stores_core import (
     open_backend,
 )
 from stores_redis import note_batches, putting
+from tests.redis_cluster import redis_cluster
 from tests.redis_embedded import embedded_redis
 from tests.redis_keys import commands_of, keys_of
 from tests.redis_server import with_prefix
@@ -51,7 +52,6 @@ async def decided_by_one_who_died(
             dying.setattr(putting, "settle", dies)
             with pytest.raises(OutcomeUnknownError, match="was decided"):
                 await backend.memory.put_memories(items=notes(text))
-    assert any("note-batch" in key for key in await keys_of(url)), "nothing is pending"
 
 
 async def _page(backend: Backend) -> Sequence[object]:
@@ -113,6 +113,7 @@ async def test_whoever_comes_first_finds_all_of_a_batch_whose_client_died(
 ) -> None:
     url = f"{redis_url}&{MORE}"
     await decided_by_one_who_died(url, monkeypatch)
+    assert any("note-batch" in key for key in await keys_of(url)), "nothing is pending"
     async with open_backend(url) as backend:
         assert len(await WAYS[way](backend)) == COUNT
         assert (await backend.admin.verify()).problems == ()
@@ -283,3 +284,17 @@ async def test_more_than_one_batch_is_taken_in_one_after_the_other(
         assert sorted(put.created[0] for put in done) == [False] * 5 + [True]
         assert len(await values(one)) == COUNT
     assert not [key for key in await keys_of(url) if "notes-told" in key]
+
+
+async def test_large_batches_and_steps_keep_to_their_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    with redis_cluster(primaries=2, replicas=0) as cluster:
+        url = f"{with_prefix(cluster.url)}&{MORE}&buckets=8"
+        await decided_by_one_who_died(url, monkeypatch)
+        async with open_backend(url) as backend:
+            for space in "abc":
+                put = await backend.memory.put_memories(items=notes(), namespace=space)
+                assert put.created == (True,) * COUNT
+            assert len((await backend.admin.migrate(target="1")).applied) == 1
+            assert len((await backend.admin.migrate()).applied) == 1
+            assert len(await values(backend)) == COUNT
+            assert (await backend.admin.verify()).problems == ()

@@ -8,9 +8,17 @@ import pytest
 from redis.asyncio import Redis as TypedRedis
 
 import stores_redis
-from stores_core import Backend, Message, StoreUnavailableError, open_backend
+from stores_core import (
+    Backend,
+    Event,
+    MemoryItem,
+    Message,
+    StoreUnavailableError,
+    open_backend,
+)
 from stores_core.limits import CEILINGS
 from stores_redis.scripts import Script
+from tests.redis_costs import BLOCKS, costs_of_scripts
 from tests.redis_server import with_prefix
 
 Redis: Any = TypedRedis  # its types are partly unknown
@@ -22,9 +30,6 @@ PARTS = {
     for part in line.split()
 }
 """What stands before other scripts, and is none itself."""
-
-BLOCKS = 20_000
-"""Microseconds that no command may take."""
 
 TRIES = 4
 
@@ -189,3 +194,58 @@ async def test_nothing_holds_the_server_up(own_redis: str, work: Any) -> None:
         finally:
             await client.config_set("slowlog-log-slower-than", was)
     raise AssertionError(f"microseconds that commands took: {found}")
+
+
+async def _labelled(backend: Backend, run: str) -> None:
+    """As many labels as a run may have, of as many bytes, changed, inherited and taken away."""
+    labels = {f"{n:02}" + "k" * 500: "v" * 500 for n in range(64)}
+    await backend.runs.update_run(run_id=run, labels=labels)
+    await backend.runs.update_run(run_id=run, labels=dict.fromkeys(labels, "w" * 500))
+    fork = (await backend.runs.fork_run(run_id=run)).run_id
+    await backend.runs.update_run(run_id=run, labels=dict.fromkeys(labels))
+    await backend.runs.delete_run(run_id=fork)
+
+
+async def _keyed(backend: Backend, run: str) -> None:
+    """Keyed batches and a fork of a run that reads as many ranges as one may."""
+    for n in range(63):
+        await backend.runs.append_messages(
+            run_id=run, messages=texts(1, 100), events=[Event(kind="e")], idempotency_key=f"{n}"
+        )
+        run = (await backend.runs.fork_run(run_id=run)).run_id
+    for n in range(140):
+        await backend.runs.append_events(
+            run_id=run, events=[Event(kind="e")], idempotency_key=f"{n}" + "k" * 500
+        )
+    assert (await backend.runs.load_run(run_id=run, last_messages=20)).found
+
+
+async def _moved(backend: Backend, run: str) -> None:
+    moving = backend.moving
+    assert moving is not None
+    for _ in range(3):
+        await backend.runs.append_messages(run_id=run, messages=texts(10_000, 200))
+    for n in range(200):
+        await backend.memory.put_memory(item=MemoryItem(key="k", value="v"), namespace=f"{n}")
+    [record] = (await moving.export_runs()).runs
+    entries = await moving.export_entries(log=record.messages[0].log, limit=1_000)
+    assert len(entries.entries) == 1_000
+    assert len((await moving.export_memories(limit=1_000)).memories) == 200
+    assert len((await backend.memory.list_namespaces(limit=1_000)).namespaces) == 200
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("work", [_labelled, _keyed, _moved])
+async def test_no_script_computes_for_long(
+    own_redis: str, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = "&".join(f"{name}={most}" for name, most in CEILINGS.items())
+    async with (
+        Redis.from_url(own_redis) as client,
+        open_backend(f"{with_prefix(own_redis)}&{options}") as backend,
+    ):
+        run = (await backend.runs.create_run()).run_id
+        async with costs_of_scripts(client, monkeypatch) as costs:
+            await work(backend, run)
+    assert costs
+    assert max(costs)[0] < BLOCKS, sorted(costs)[-5:]
