@@ -52,6 +52,9 @@ NOT_SHOWN = {
 }
 """Guarantees that tests show in part, each with the part that no black box can show."""
 
+SHOWN_BY_TIER = {"ALL-8": "C", "RUN-C4": "B", "RUN-F7": "B", "TOOL-3": "B"}
+"""Of these, the ones whose part a test of a higher tier shows (``conformance_tests.proves``)."""
+
 _NUMBER = re.compile(r"( *)([A-Z]+-[A-Z]?\d+) (\S.*)")
 
 

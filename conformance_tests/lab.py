@@ -223,6 +223,10 @@ class Lab:
         """End the test: the backend may lack what it would examine, and says that it does."""
         leave_out(Unmet(False, why), self._properties)
 
+    def not_run(self, why: str) -> NoReturn:
+        """End the test: too little happened for it to say anything."""
+        leave_out(Unmet(True, why), self._properties)
+
     def end(self) -> None:
         """Close what the test opened."""
         self._bench.run(close_all(self._clients))

@@ -95,12 +95,17 @@ def from_url(url: str) -> Opener:
         return open_backend(url, **values)
 
     def by_way_of(place: str) -> Opener:
-        parts = urlsplit(url)
-        who, at, _ = parts.netloc.rpartition("@")
-        return from_url(urlunsplit(parts._replace(netloc=f"{who}{at}{place}")))
+        return from_url(at(url, place))
 
     source = None if scheme == "memory" else Source(url=url)  # it is in this process
     return Opener(f"{scheme}:", call, keywords, source, _server_of(url), by_way_of)
+
+
+def at(url: str, place: str) -> str:
+    """The same URL with another HOST:PORT."""
+    parts = urlsplit(url)
+    who, sign, _ = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{who}{sign}{place}"))
 
 
 def _server_of(url: str) -> str:

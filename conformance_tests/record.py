@@ -42,9 +42,17 @@ class Record:
 
     def __init__(self) -> None:
         self.numbers: dict[str, tuple[str, ...]] = {}
+        self.kinds: dict[str, tuple[str, str]] = {}
         self.cut: set[str] = set()
         self.ended: dict[str, Ended] = {}
         self.broken_modules: set[str] = set()
+
+    def tier_of(self, check: str) -> str:
+        return self.kinds.get(check, ("A", ""))[0]
+
+    def amid(self, check: str) -> str:
+        """What goes on while the check runs: "others", "faults", or ""."""
+        return self.kinds.get(check, ("A", ""))[1]
 
     @property
     def modules(self) -> set[str]:
@@ -59,7 +67,9 @@ class Record:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        self.numbers[item.nodeid] = the_proof_of(item).numbers
+        proof = the_proof_of(item)
+        self.numbers[item.nodeid] = proof.numbers
+        self.kinds[item.nodeid] = proof.tier, proof.amid
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
@@ -87,6 +97,7 @@ class Record:
         output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
         if output is not None:
             output["checks"] = {check: list(of) for check, of in self.numbers.items()}
+            output["kinds"] = {check: list(of) for check, of in self.kinds.items()}
             output["cut"] = sorted(self.cut)
 
     @pytest.hookimpl(optionalhook=True)
@@ -94,6 +105,8 @@ class Record:
         output = cast("dict[str, Any]", getattr(node, "workeroutput", {}))
         for check, numbers in cast("dict[str, list[str]]", output.get("checks", {})).items():
             self.numbers[check] = tuple(numbers)
+        for check, (tier, amid) in cast("dict[str, list[str]]", output.get("kinds", {})).items():
+            self.kinds[check] = tier, amid
         self.cut.update(cast("list[str]", output.get("cut", [])))
 
 

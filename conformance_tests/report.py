@@ -6,9 +6,19 @@ from collections.abc import Iterable
 from html import escape
 from importlib.metadata import version
 
-from conformance_tests.contract import CONTRACT_VERSION, NOT_SHOWN, SECTIONS
+from conformance_tests.contract import CONTRACT_VERSION, SECTIONS
+from conformance_tests.proves import TIERS
 from conformance_tests.record import Outcome
-from conformance_tests.verdict import CONFORMANT, FAILED, FINE, PARTIAL, Judged, State, Verdict
+from conformance_tests.verdict import (
+    CONFORMANT,
+    FAILED,
+    FINE,
+    PARTIAL,
+    Judged,
+    State,
+    Tier,
+    Verdict,
+)
 
 NAMES_SHOWN, REASONS_SHOWN = 5, 2
 MARGIN = " " * 11
@@ -39,10 +49,12 @@ def table(verdict: Verdict) -> str:
         if judged.state is State.FAILED:
             lines.append(textwrap.indent(textwrap.fill(judged.guarantee.text, 88), MARGIN))
             lines += [f"{MARGIN}- {check}" for check in judged.failed[:NAMES_SHOWN]]
-    notes = [j for j in verdict.judged if j.passed and j.guarantee.number in NOT_SHOWN]
+    notes = [j for j in verdict.judged if j.passed and j.not_shown]
     if notes:
-        lines += ["", "  No black box shows:"]
-        lines += [f"  {j.guarantee.number:<8} {NOT_SHOWN[j.guarantee.number]}" for j in notes]
+        lines += ["", "  This run does not show:"]
+        lines += [f"  {j.guarantee.number:<8} {j.not_shown}" for j in notes]
+    lines += ["", *(f"  {_tier(tier)}" for tier in verdict.tiers)]
+    lines.append(f"  {_amid(verdict)}")
     return "\n".join([*lines, "", verdict.sentence])
 
 
@@ -72,6 +84,17 @@ def as_json(verdict: Verdict) -> dict[str, object]:
             **{outcome.value: verdict.count(outcome) for outcome in Outcome},
             "cut": verdict.cut,
         },
+        "tiers": {
+            tier.name: {
+                "what": TIERS[tier.name],
+                "passed": tier.passed,
+                "failed": tier.failed,
+                "left out": tier.left_out,
+                "why": list(tier.why),
+            }
+            for tier in verdict.tiers
+        },
+        "amid": verdict.amid,
         "states": {
             state.value.lower(): sum(judged.state is state for judged in verdict.judged)
             for state in State
@@ -86,7 +109,8 @@ def as_json(verdict: Verdict) -> dict[str, object]:
                 "passed": judged.passed,
                 "failed": list(judged.failed),
                 "why": list(judged.why),
-                "not_shown": NOT_SHOWN.get(judged.guarantee.number, ""),
+                "tiers": sorted(judged.tiers),
+                "not_shown": judged.not_shown,
             }
             for judged in verdict.judged
         ],
@@ -108,6 +132,8 @@ def as_markdown(verdict: Verdict) -> str:
         ),
     ]
     lines = [f"**{_cell(facts.name)}: {verdict.word}**", "", "| | |", "| --- | --- |"]
+    rows += [(f"Tier {tier.name}", _tier(tier)) for tier in verdict.tiers]
+    rows.append(("Among them", _amid(verdict)))
     lines += [f"| {name} | {_cell(text)} |" for name, text in rows]
     lines += ["", "| Part of the contract | proved | not proved |", "| --- | ---: | --- |"]
     for kind, title in SECTIONS:
@@ -148,6 +174,23 @@ def _detail(judged: Judged) -> str:
     more = "; …" if len(judged.why) > REASONS_SHOWN else ""
     why = "; ".join(judged.why[:REASONS_SHOWN]) + more
     return f"{checks}; {why}" if judged.state is State.PARTLY else why
+
+
+def _tier(tier: Tier) -> str:
+    """What was run of a tier, and why the rest was not."""
+    name = f"tier {tier.name} ({TIERS[tier.name]})"
+    ran = f"{tier.passed + tier.failed} checks" if tier.passed + tier.failed else "NOT RUN"
+    if not tier.left_out:
+        return f"{name}: {ran}"
+    more = "; …" if len(tier.why) > REASONS_SHOWN else ""
+    return f"{name}: {ran}, {tier.left_out} left out: {'; '.join(tier.why[:REASONS_SHOWN])}{more}"
+
+
+def _amid(verdict: Verdict) -> str:
+    return (
+        f"{verdict.amid['others']} checks passed amid other writers, "
+        f"{verdict.amid['faults']} amid faults"
+    )
 
 
 def _others(of: Iterable[Judged]) -> str:

@@ -1,11 +1,13 @@
 """The verdict: what a run of the suite says about each guarantee."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from conformance_tests.contract import UNPROVABLE, Guarantee
+from conformance_tests.contract import NOT_SHOWN, SHOWN_BY_TIER, UNPROVABLE, Guarantee
+from conformance_tests.proves import AMID, TIERS
 from conformance_tests.record import Ended, Outcome, Record
 from stores_core.backend import Backend
 
@@ -61,17 +63,51 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One guarantee: its state, how many checks passed, which failed, and the reasons."""
+    """One guarantee: its state, how many checks passed, which failed, and the reasons.
+
+    ``tiers`` are those of which a check passed.
+    """
 
     guarantee: Guarantee
     state: State
     passed: int
     failed: tuple[str, ...]
     why: tuple[str, ...]
+    tiers: frozenset[str] = frozenset()
+
+    @property
+    def not_shown(self) -> str:
+        """The part that these checks leave unproved, "" where there is none."""
+        number = self.guarantee.number
+        lifted = SHOWN_BY_TIER.get(number) in self.tiers
+        return "" if lifted else NOT_SHOWN.get(number, "")
 
 
-def judge(guarantee: Guarantee, checks: Mapping[str, Ended]) -> Judged:
-    """One guarantee by the checks that prove it."""
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """What became of the checks of one tier, and why some were left out."""
+
+    name: str
+    passed: int
+    failed: int
+    left_out: int
+    why: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, ended: Collection[Ended]) -> "Tier":
+        count = Counter(each.outcome for each in ended)
+        out = (Outcome.NOT_RUN, Outcome.NOT_APPLICABLE)
+        why = dict.fromkeys(each.why for each in ended if each.outcome in out)
+        left_out = sum(count[outcome] for outcome in out)
+        return cls(name, count[Outcome.PASSED], count[Outcome.FAILED], left_out, tuple(why))
+
+
+def judge(
+    guarantee: Guarantee,
+    checks: Mapping[str, Ended],
+    tier_of: Callable[[str], str] = lambda _: "A",
+) -> Judged:
+    """One guarantee by the checks that prove it, of which each is of a tier."""
     of = {outcome: [c for c in checks if checks[c].outcome is outcome] for outcome in Outcome}
     left_out = of[Outcome.NOT_RUN] or of[Outcome.NOT_APPLICABLE]
     why = tuple(dict.fromkeys(checks[check].why for check in left_out))
@@ -89,7 +125,8 @@ def judge(guarantee: Guarantee, checks: Mapping[str, Ended]) -> Judged:
         state, why = State.UNPROVABLE, (UNPROVABLE[guarantee.number],)
     else:
         state, why = State.NOT_RUN, ("no test of this run proves it",)
-    return Judged(guarantee, state, len(of[Outcome.PASSED]), tuple(of[Outcome.FAILED]), why)
+    passed, failed = of[Outcome.PASSED], tuple(of[Outcome.FAILED])
+    return Judged(guarantee, state, len(passed), failed, why, frozenset(map(tier_of, passed)))
 
 
 class Verdict:
@@ -123,9 +160,16 @@ class Verdict:
             judge(
                 guarantee,
                 {c: end for c, end in self._ended.items() if guarantee.number in record.numbers[c]},
+                record.tier_of,
             )
             for guarantee in known.values()
         ]
+        self.tiers = [
+            Tier.of(tier, [end for c, end in self._ended.items() if record.tier_of(c) == tier])
+            for tier in TIERS
+        ]
+        passed = [c for c, end in self._ended.items() if end.outcome is Outcome.PASSED]
+        self.amid = {what: sum(record.amid(c) == what for c in passed) for what in AMID}
 
     def count(self, outcome: Outcome) -> int:
         """How many checks ended so."""

@@ -6,12 +6,13 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from inspect import Parameter, Signature
 from typing import Any, ClassVar, TypeVar, cast
 
 from conformance_tests.broken import defects as _home
-from conformance_tests.opener import Opener, from_url
+from conformance_tests.opener import Opener, Source, at, from_url
 from stores_core.admin import Admin
 from stores_core.backend import Backend
 from stores_core.memory import MemoryStore
@@ -19,6 +20,9 @@ from stores_core.moving import Moving
 from stores_core.runs import RunStore
 from stores_core.shape import Shape, replaced
 from stores_core.tool_results import ToolResultStore
+
+FAULTS = frozenset({"test_cancelled.py", "test_clocks.py", "test_cut.py", "test_killed.py"})
+"""Tests amid faults: each defect that only they show is run against the test named for it alone."""
 
 S = TypeVar("S", bound=Shape)
 B = TypeVar("B", bound="type[Broken]")
@@ -138,6 +142,11 @@ class Defect:
     broken: type[Broken]
 
     @property
+    def amid_faults(self) -> bool:
+        """Whether a fault has to happen for it to be caught."""
+        return self.caught_by.partition("::")[0] in FAULTS
+
+    @property
     def code(self) -> list[str]:
         """The lines that the mistake takes, without decorator, docstring and empty lines."""
         return _lines_of(self.broken)
@@ -161,7 +170,12 @@ class Defect:
                 front.store = self.broken(Stores.of(backend), of_tenant)
                 yield backend
 
-        return Opener(f"{self.name} on {good.name}", call, good.keywords)
+        def by_way_of(place: str) -> Opener:
+            return self.opener(at(url, place))
+
+        name = f"{self.name} on {good.name}"
+        source = good.source and Source(opener=named(self.name, url))
+        return Opener(name, call, good.keywords, source, good.server, by_way_of)
 
 
 def _lines_of(part: type) -> list[str]:
@@ -203,8 +217,29 @@ def defect(*breaks: str, caught_by: str) -> Callable[[B], B]:
 
 
 @functools.cache
-def defects() -> dict[str, Defect]:
-    """All defects by name, in the order of their modules."""
+def defects(*, amid_faults: bool = False) -> dict[str, Defect]:
+    """All defects by name, in the order of their modules; or those that only faults show."""
     for module in sorted(found.name for found in pkgutil.iter_modules(_home.__path__)):
         importlib.import_module(f"{_home.__name__}.{module}")
-    return dict(_known)
+    return {name: one for name, one in _known.items() if one.amid_faults is amid_faults}
+
+
+def defect_named(name: str) -> Defect:
+    """One of all defects. Raises KeyError."""
+    return {**defects(), **defects(amid_faults=True)}[name]
+
+
+def named(name: str, url: str) -> str:
+    """MODULE:OPENER of a defect on the storage at ``url``, for other processes."""
+    return f"conformance_tests.broken.on_url:{name}_{url.encode().hex()}"
+
+
+def function_of(opener: Opener) -> Callable[..., AbstractAsyncContextManager[Backend]]:
+    """An opener as a function with the keywords that it takes."""
+
+    def open_broken(**values: Any) -> AbstractAsyncContextManager[Backend]:
+        return opener.call(**values)
+
+    keywords = [Parameter(one, Parameter.KEYWORD_ONLY) for one in sorted(opener.keywords or ())]
+    open_broken.__dict__["__signature__"] = Signature(keywords)
+    return open_broken

@@ -7,13 +7,14 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from conformance_tests.broken.defect import FAULTS
 from conformance_tests.lab import Bench, Lab
 from conformance_tests.opener import Opener
 from conformance_tests.proves import Proof, proof_of
@@ -69,15 +70,15 @@ class Findings:
 # The checks that there are
 
 
-def checks() -> list[Check]:
-    """The checks of the suite, in the order of files and lines.
+def checks(*, amid_faults: bool = False) -> list[Check]:
+    """The checks of the suite, in the order of files and lines; or those that need a fault.
 
     Without those at random, and those that ask pytest for more than the lab: they start the
     examined storage again by the command line, where no defect is.
     """
     found: list[Check] = []
     for path in sorted(SUITE.glob("test_*.py")):
-        if path.name in LONG:
+        if path.name in LONG or (path.name in FAULTS) is not amid_faults:
             continue
         module = importlib.import_module(f"conformance_tests.suite.{path.stem}")
         for name, function in vars(module).items():
@@ -156,7 +157,7 @@ class _Watch:
             watched = (self, *values.get("interceptors", ()))
             return opener.call(**values | {"interceptors": watched})
 
-        return Opener(opener.name, call, opener.keywords)
+        return replace(opener, call=call)
 
 
 class _WatchedLab(Lab):

@@ -3,23 +3,13 @@
 ``python -m conformance_tests conformance_tests.broken.on_memory:ForkTakesOneTooFew``
 """
 
-from contextlib import AbstractAsyncContextManager
-from inspect import Parameter, Signature
 from typing import Any
 
-from conformance_tests.broken.defect import defects
-from stores_core.backend import Backend
+from conformance_tests.broken.defect import defect_named, function_of
 
 
 def __getattr__(name: str) -> Any:
-    known = defects()
-    if name not in known:
-        raise AttributeError(name)
-    opener = known[name].opener(f"memory:{name}")
-
-    def open_broken(**values: Any) -> AbstractAsyncContextManager[Backend]:
-        return opener.call(**values)
-
-    keywords = [Parameter(one, Parameter.KEYWORD_ONLY) for one in sorted(opener.keywords or ())]
-    open_broken.__dict__["__signature__"] = Signature(keywords)
-    return open_broken
+    try:
+        return function_of(defect_named(name).opener(f"memory:{name}"))
+    except KeyError:
+        raise AttributeError(name) from None

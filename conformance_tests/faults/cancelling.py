@@ -61,6 +61,14 @@ class Cancelled:
         return not task.cancelled()
 
 
+async def _answered(call: Awaitable[object], where: str) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await call
+    except TimeoutError:
+        raise AssertionError(f"{where}, the next call is not answered") from None
+
+
 async def _awaited(call: Cancelled) -> object:
     return await call
 
@@ -88,8 +96,7 @@ async def cancel_everywhere(
             if also is not None:
                 await also()
             where = f"cancelled at await {at}{', late' if late else ''}"
-            async with asyncio.timeout(PATIENCE):
-                await operation.sees(backend, id)  # the very next call of this client
+            await _answered(operation.sees(backend, id), where)  # the very next call of it
             if ended:
                 await expected.happened(operation, other, id, f"{where} in vain")
             else:
@@ -97,8 +104,7 @@ async def cancel_everywhere(
             if not call.reached:
                 break
             cancelled += 1
-            async with asyncio.timeout(PATIENCE):
-                await operation.act(backend, id)
+            await _answered(operation.act(backend, id), where)
             if operation.repeatable:
                 await expected.happened(operation, other, id, f"{where} and sent again")
         else:

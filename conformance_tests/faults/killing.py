@@ -40,6 +40,9 @@ ROUNDS_PER_STORAGE = 3
 PATIENCE = 60
 """Seconds after which a child that hangs is ended, which is a fault."""
 
+STUCK = 20
+"""Seconds without any acknowledgement after which writers are stuck, which is one too."""
+
 WINDOW = 0.005
 """Seconds between an acknowledgement and the kill behind it, at most."""
 
@@ -124,7 +127,7 @@ class Heard:
         return sum(data.count(b"\n") for data in self._pipes.values())
 
     def _read_until(self, done: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + STUCK
         while not done():
             for pipe, event in self._open.poll(1_000):
                 data = os.read(pipe, 1 << 16) if event & select.POLLIN else b""
@@ -132,7 +135,7 @@ class Heard:
                 if not data:  # its writer was killed, or has failed
                     self._open.unregister(pipe)
             if time.monotonic() > end:
-                raise ChildError(f"the writers told nothing for {PATIENCE} seconds")
+                raise ChildError(f"the writers were told nothing for {STUCK} seconds")
 
 
 @dataclass

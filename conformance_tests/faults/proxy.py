@@ -12,7 +12,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from conformance_tests.opener import at
 
 _PIECE = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing throws away and resets
@@ -69,10 +71,7 @@ class Proxy:
 
     def url(self, url: str) -> str:
         """The same URL, by way of the proxy."""
-        parts = urlsplit(url)
-        who = parts.netloc.rpartition("@")[0]
-        where = f"127.0.0.1:{self.here}"
-        return urlunsplit(parts._replace(netloc=f"{who}@{where}" if who else where))
+        return at(url, f"127.0.0.1:{self.here}")
 
     def cut(self, fault: Fault | None) -> None:
         """Have the fault happen, once, to the request that it says; None: nothing more happens."""

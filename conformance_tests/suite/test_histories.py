@@ -1,7 +1,5 @@
 """Histories: many workers at once, every call and answer recorded, and judged exactly."""
 
-from typing import Any
-
 import pytest
 
 from conformance_tests.histories.checking import check
@@ -76,17 +74,16 @@ async def test_one_order_explains_all_that_many_tasks_were_told(lab: Lab, mix: s
     "RUN-F8",
     "RUN-F9",
     "RUN-D4",
-    needs=("runs", "shared"),
+    needs=("runs", "elsewhere"),
     look_at="locks and caches that hold for one process alone",
     thorough=True,
     within=400,
 )
-async def test_one_order_explains_all_that_many_processes_were_told(
-    lab: Lab, pytestconfig: pytest.Config
-) -> None:
-    option: Any = pytestconfig.option
+async def test_one_order_explains_all_that_many_processes_were_told(lab: Lab) -> None:
+    source = lab.opener.source
+    assert source is not None
     work = _work(lab, 4_000, 8 * PROCESSES)
-    records = await in_processes(work, PROCESSES, opener=option.opener, url=option.url)
+    records = await in_processes(work, PROCESSES, opener=source.opener, url=source.url)
     await _judge(lab, records)
 
 
