@@ -19,11 +19,11 @@ FILES_ALONE = {
     "redis": "the server's files are its own",
     "postgres": "the server's files are its own",
 }
-NO_SQL = dict.fromkeys(("memory", "file", "redis"), "there is no SQL")
-NO_NAMES = dict.fromkeys(
+NO_SQL: dict[str, str] = dict.fromkeys(("memory", "file", "redis"), "there is no SQL")
+NO_NAMES: dict[str, str] = dict.fromkeys(
     ("memory", "sqlite", "file"), "no name of a table, schema or key comes from outside"
 )
-NO_SERVER = dict.fromkeys(("memory", "sqlite", "file"), "there is no server")
+NO_SERVER: dict[str, str] = dict.fromkeys(("memory", "sqlite", "file"), "there is no server")
 
 
 @dataclass(frozen=True)
@@ -454,8 +454,9 @@ ROWS = [
 @cache
 def _tests_of(path: str) -> frozenset[str]:
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    return frozenset(node.name for node in tree.body if isinstance(node, kinds))
+    return frozenset(
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def place_of(test: str) -> tuple[str, str]:

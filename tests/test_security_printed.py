@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from stores_core import Event, MemoryItem, Message, ToolResult, open_backend
+from stores_core import Event, MemoryItem, Message, ToolCall, ToolResult, open_backend
 from tests.canary_opener import DEFECT, URL
 from tests.conftest import ROOT
 from tests.five_storages import BACKENDS, url_of
@@ -29,7 +29,9 @@ async def _fill(url: str) -> None:
     for tenant in ("", "theirs"):
         async with open_backend(url, tenant=tenant) as backend:
             await backend.runs.create_run(run_id="users", labels={"who": CANARY})
-            said = [Message(role="user", text=CANARY, more={"deep": [CANARY]})]
+            said = [
+                Message(role="user", text=CANARY, tool_calls=[ToolCall(args={"deep": [CANARY]})])
+            ]
             heard = [Event(kind="text-delta", text=CANARY)]
             await backend.runs.append_messages(run_id="users", messages=said, events=heard)
             for namespace in ("", "users"):

@@ -127,7 +127,11 @@ async def test_nobody_stands_in_for_a_scheme_of_ours(
 ) -> None:
     theirs = EntryPoint(scheme, "no_such_package.evil:open", opening.ENTRY_POINTS)
     installed = opening.entry_points(group=opening.ENTRY_POINTS)
-    monkeypatch.setattr(opening, "entry_points", lambda group: [theirs, *installed])
+
+    def found(group: str) -> list[EntryPoint]:
+        return [theirs, *installed]
+
+    monkeypatch.setattr(opening, "entry_points", found)
     # An unknown option is refused by the opener that was found, and so by ours.
     with pytest.raises(InvalidRequestError, match="an unknown option"):
         async with open_backend(f"{scheme}:{tmp_path}/x", nothing_of_ours=1):

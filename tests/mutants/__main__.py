@@ -53,9 +53,9 @@ def _all(subject: Subject, options: argparse.Namespace, cover: covering.Cover, p
         for one in drawn
         if one.name not in old or (options.again and not draw.fates[one.name].by)
     ]
-    picked = {one: cover.picked(one, first=options.first) for one in todo}
+    picked = {one: cover.picked(one) for one in todo}
     trying.prepare(subject.package)
-    tried = _tries(subject, picked, options.jobs, place)
+    tried = _tries(subject, picked, options, place)
     for done, (one, fate) in enumerate(tried, 1):
         fate.why = old[one.name].why if one.name in old and not fate.by else ""
         draw.fates[one.name] = fate
@@ -66,37 +66,36 @@ def _all(subject: Subject, options: argparse.Namespace, cover: covering.Cover, p
 
 
 def _tries(
-    subject: Subject, todo: dict[Mutant, list[int]], jobs: int, place: str
+    subject: Subject, todo: dict[Mutant, list[str]], options: argparse.Namespace, place: str
 ) -> Iterator[tuple[Mutant, kept.Fate]]:
     """What becomes of each, in a process of its own that it may hang or end."""
     waiting, running = list(todo.items()), dict[int, tuple[Mutant, int, Path]]()
     while waiting or running:
-        while waiting and len(running) < jobs:
+        while waiting and len(running) < options.jobs:
             mutant, picked = waiting.pop(0)
             told = Path(place) / str(len(waiting))
-            if not picked:
-                yield mutant, kept.Fate("", "", 0)
-                continue
             pid = os.fork()
             if not pid:
-                _be_one(subject, mutant, picked, told)
+                _be_one(subject, mutant, picked, told, first=options.first)
             running[pid] = mutant, len(picked), told
         if running:
             pid, status = os.wait()
-            mutant, checks, told = running.pop(pid)
+            mutant, tests, told = running.pop(pid)
             by, how = "the process", "hangs or dies"
             if status == 0:
                 by, how = json.loads(told.read_text(encoding="utf-8"))
-            yield mutant, kept.Fate(by, how, checks)
+            yield mutant, kept.Fate(by, how, tests)
 
 
-def _be_one(subject: Subject, mutant: Mutant, picked: list[int], told: Path) -> NoReturn:
+def _be_one(
+    subject: Subject, mutant: Mutant, picked: list[str], told: Path, *, first: bool
+) -> NoReturn:
     """What the forked process does. It ends at once, whatever threads a mutant has left."""
     status = 1
     try:
         url = subject.url.replace("{folder}", str(told.with_suffix(".d")))
         told.with_suffix(".d").mkdir()
-        outcome = trying.attempt(mutant, subject.package, url, picked)
+        outcome = trying.attempt(mutant, subject.package, url, picked, first=first)
         told.write_text(json.dumps(outcome), encoding="utf-8")
         status = 0
     except BaseException:

@@ -21,38 +21,29 @@ PATIENCE = 120.0
 
 @dataclass(slots=True)
 class Cover:
-    """``seconds`` of the first check of each test, by its number in the suite; the numbers of the
-    other checks of that test; the checks of each module's lines.
+    """``seconds`` of each test with its first sample; the tests that run each module's lines.
 
-    Lines that no check runs by itself, as those of tables and statements, run on import.
+    Lines that no test runs by itself, as those of tables and statements, run on import.
     """
 
-    seconds: dict[int, float] = field(default_factory=dict[int, float])
-    others: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
-    lines: dict[str, dict[int, list[int]]] = field(default_factory=dict[str, dict[int, list[int]]])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    lines: dict[str, dict[int, list[str]]] = field(default_factory=dict[str, dict[int, list[str]]])
 
-    def picked(self, mutant: Mutant, *, first: bool = False) -> list[int]:
-        """The tests that run a mutant's lines: the first check of each, the quickest first, and
-        then their other checks unless only the ``first`` ones are wanted.
+    def picked(self, mutant: Mutant) -> list[str]:
+        """The tests that run a mutant's lines, the quickest first.
 
-        Where the lines run on import, these are all that run any line of the module, or all there
-        are where it has no other line.
+        Where the lines run on import, or a first sample does not reach them, it is the tests that
+        run any line of the module, or all there are where it has no other line.
         """
         module = self.lines.get(mutant.path, {})
-        first, last = mutant.lines
-        run = [module[n] for n in range(first, last + 1) if n in module]
-        found = {number for numbers in run for number in numbers}
-        if run and not found:
-            found = {number for numbers in module.values() for number in numbers}
-            found = found or set(self.seconds)
-        first_ones = sorted(found, key=self.seconds.__getitem__)
-        if first:
-            return first_ones
-        return first_ones + [other for number in first_ones for other in self.others[number]]
+        begin, end = mutant.lines
+        found = {test for n in range(begin, end + 1) for test in module.get(n, ())}
+        found = found or {test for tests in module.values() for test in tests}
+        return sorted(found or self.seconds, key=self.seconds.__getitem__)
 
 
 def cover(subject: Subject, url: str) -> Cover:
-    """Run the first check of every test alone, on a storage that is good.
+    """Run every test with its first sample, alone, on a storage that is good.
 
     Tests that take long, or do not end in time here, are left out. Raises where one is not met.
     """
@@ -62,30 +53,23 @@ def cover(subject: Subject, url: str) -> Cover:
     from conformance_tests.broken.exam import Ending, checks, examine, first_samples
     from conformance_tests.opener import from_url
 
-    opener, found, every = from_url(url), Cover(), checks()
-    numbers = {id(check): number for number, check in enumerate(every)}
-    for check in first_samples(every):
-        number = numbers[id(check)]
-        measured.switch_context(str(number))
+    opener, found = from_url(url), Cover()
+    for check in first_samples(checks()):
+        measured.switch_context(check.test)
         begin = time.monotonic()
         findings = examine(opener, [check], seconds=PATIENCE)
         took = time.monotonic() - begin
         if findings.count(Ending.CAUGHT):
             raise RuntimeError(f"{check.test} {dict(check.values)} fails on a good store")
         if findings.count(Ending.PASSED):
-            found.seconds[number] = round(took, 4)
-            found.others[number] = [
-                other
-                for other, one in enumerate(every)
-                if one.test == check.test and other != number and not one.proof.thorough
-            ]
+            found.seconds[check.test] = round(took, 4)
     measured.stop()
     data = measured.get_data()
     for path in subject.paths:
         by_line = data.contexts_by_lineno(str(ROOT / path))
         found.lines[path] = {
-            line: [int(n) for n in contexts if n and int(n) in found.seconds]
-            for line, contexts in by_line.items()
+            line: [test for test in tests if test in found.seconds]
+            for line, tests in by_line.items()
         }
     return found
 
@@ -96,14 +80,11 @@ def write(path: Path, cover: Cover) -> None:
 
 def read(path: Path) -> Cover:
     held = json.loads(path.read_text(encoding="utf-8"))
-    return Cover(
-        seconds={int(number): took for number, took in held["seconds"].items()},
-        others={int(number): others for number, others in held["others"].items()},
-        lines={
-            module: {int(line): numbers for line, numbers in lines.items()}
-            for module, lines in held["lines"].items()
-        },
-    )
+    lines = {
+        module: {int(line): tests for line, tests in lines.items()}
+        for module, lines in held["lines"].items()
+    }
+    return Cover(seconds=held["seconds"], lines=lines)
 
 
 def main() -> None:

@@ -25,12 +25,12 @@ for the reasons, which are kept there by hand.
 class Fate:
     """``by`` is the test that failed, ``how`` it ended; both are empty where none did.
 
-    ``checks`` is how many reach the lines, ``why`` a reason why no test has to.
+    ``tests`` is how many were picked, ``why`` a reason why none has to notice it.
     """
 
     by: str
     how: str
-    checks: int
+    tests: int
     why: str = ""
 
 
@@ -91,8 +91,6 @@ def page(draws: dict[str, Draw]) -> str:
         lines.append(f"\n## Survivors of {name}\n")
         for mutant, fate in sorted(draw.survivors.items()):
             path, _, change = mutant.partition(": ")
-            reached = f"{fate.checks} checks reach it" if fate.checks else "no check reaches it"
-            lines.append(
-                f"- `{path}`: `` {change} `` ({reached}): {fate.why or 'not yet explained'}"
-            )
+            why = fate.why or "not yet explained"
+            lines.append(f"- `{path}`: `` {change} `` ({fate.tests} tests): {why}")
     return "\n".join(lines) + "\n"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -111,15 +111,15 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
     for name, part in ast.iter_fields(statement):
         if name in _NOT_RUN:
             continue
-        for each in part if isinstance(part, list) else [part]:
-            match each:
-                case ast.arguments(defaults=defaults, kw_defaults=others):
-                    for default in (*defaults, *others):
-                        yield from _inner(default) if default else ()
-                case ast.withitem(context_expr=expression) | (ast.expr() as expression):
-                    yield from _inner(expression)
-                case _:
-                    pass
+        parts = cast("list[object]", part if isinstance(part, list) else [part])
+        for each in parts:
+            if isinstance(each, ast.arguments):
+                for default in (*each.defaults, *each.kw_defaults):
+                    yield from _inner(default) if default else ()
+            elif isinstance(each, ast.withitem):
+                yield from _inner(each.context_expr)
+            elif isinstance(each, ast.expr):
+                yield from _inner(each)
 
 
 def _inner(expression: ast.expr) -> Iterator[ast.expr]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import zip_longest
 from types import CodeType, ModuleType
 
-from conformance_tests.broken.exam import Ending, Findings, checks, examine
+from conformance_tests.broken.exam import Check, Ending, Findings, checks, examine
 from conformance_tests.opener import UnusableOpenerError, from_url
 from stores_core import in_memory, opening
 from tests.mutants.mutating import Mutant, mutated
@@ -56,7 +57,9 @@ def prepare(package: str) -> None:
     checks()
 
 
-def attempt(mutant: Mutant, package: str, url: str, picked: Sequence[int]) -> tuple[str, str]:
+def attempt(
+    mutant: Mutant, package: str, url: str, picked: Sequence[str], *, first: bool
+) -> tuple[str, str]:
     """The test that noticed the mutant and how it ended; ("", "") if none of the picked did.
 
     Spoils this process for anything else. A check counts where it fails twice, so that a slow
@@ -65,11 +68,11 @@ def attempt(mutant: Mutant, package: str, url: str, picked: Sequence[int]) -> tu
     sys.meta_path.insert(0, _Finder(mutant))
     try:
         _load_anew(package)
-        opener, every = from_url(url), checks()
+        opener = from_url(url)
     except Exception:
         return "import", "failed otherwise"
-    for number in picked:
-        check, findings = every[number], Findings()
+    for check in _in_order(picked, first=first):
+        findings = Findings()
         for _ in range(2):
             faulthandler.dump_traceback_later(HANGS, exit=True)
             try:
@@ -82,6 +85,24 @@ def attempt(mutant: Mutant, package: str, url: str, picked: Sequence[int]) -> tu
             caught = findings.count(Ending.CAUGHT)
             return check.test, str(Ending.CAUGHT if caught else Ending.FAILED)
     return "", ""
+
+
+def _in_order(picked: Sequence[str], *, first: bool) -> list[Check]:
+    """The checks of these tests: the first of each, then the second, and so on.
+
+    Unless only the first are wanted, the tests that take long come at the end.
+    """
+    by_test: dict[str, list[Check]] = {test: [] for test in picked}
+    long: list[Check] = []
+    for check in checks():
+        if check.proof.thorough:
+            long.append(check)
+        elif check.test in by_test:
+            by_test[check.test].append(check)
+    if first:
+        return [samples[0] for samples in by_test.values() if samples]
+    rounds = zip_longest(*by_test.values())
+    return [*(check for each in rounds for check in each if check is not None), *long]
 
 
 def _load_anew(package: str) -> None:
