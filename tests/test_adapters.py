@@ -15,6 +15,10 @@ PACKAGES = {
     "openai_agents": "agents",
     "claude_agent": "claude_agent_sdk",
     "a2a": "a2a",
+    "mcp": "mcp",
+    "pydantic_ai": "pydantic_ai",
+    "google_adk": "google.adk",
+    "agent_framework": "agent_framework",
 }
 """Of each adapter the module that its program cannot do without."""
 

@@ -24,7 +24,7 @@ from pydantic_ai.usage import RunUsage
 
 from stores_adapters.pydantic_ai import BackendConversationStore, append_history, load_history
 from stores_core import open_backend
-from tests.conftest import ROOT, Python
+from tests.conftest import ROOT
 from tests.meanwhile import Meanwhile, repeating
 
 pytest_plugins = ["tests.storages"]
@@ -332,13 +332,13 @@ async def test_a_history_is_a_run_that_forks_at_any_message(url: str) -> None:
         assert texts(await load_history(backend, "f")) == ["a", "b"]
 
 
-async def test_two_processes_lose_nothing_of_one_another(shared_url: str) -> None:
-    async with open_backend(shared_url) as backend:
+async def test_two_processes_lose_nothing_of_one_another(processes_url: str) -> None:
+    async with open_backend(processes_url) as backend:
         store = BackendConversationStore(backend)
         await begun(store)
         savers = [
             await asyncio.create_subprocess_exec(
-                sys.executable, "-c", SAVER, shared_url, name, cwd=ROOT
+                sys.executable, "-c", SAVER, processes_url, name, cwd=ROOT
             )
             for name in ("a", "b")
         ]
@@ -346,14 +346,3 @@ async def test_two_processes_lose_nothing_of_one_another(shared_url: str) -> Non
         said = sorted(f"{name} {number}" for name in ("a", "b") for number in range(4))
         assert sorted(map(str, await kept(store))) == said
         assert sorted(map(str, texts(await load_history(backend, "history")))) == said
-
-
-def test_the_example_runs(python: Python) -> None:
-    ran = python(ROOT / "examples" / "pydantic_ai_conversation.py", cwd=ROOT, seconds=110)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == (
-        "before: I was told 1 things\n"
-        "after: I was told 2 things\n"
-        "fork: I was told 2 things\n"
-        "messages of c-7: 4\n"
-    )

@@ -1,9 +1,5 @@
 """An Agent2Agent task that outlives its server: interrupted, resumed in another process, forked."""
 
-import asyncio
-import subprocess
-import sys
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -21,6 +17,7 @@ from a2a.types import (
     Task,
     TaskState,
 )
+from restarted import play
 
 from stores_adapters.a2a import BackendTaskStore
 from stores_core import open_backend
@@ -65,26 +62,20 @@ def told(task: Task) -> str:
     return f"{TaskState.Name(task.status.state)} {[m.parts[0].text for m in messages]}"
 
 
-async def before(url: str) -> None:
+async def first(url: str) -> None:
     async with open_backend(url) as backend:
-        print("before:", told(await say(BackendTaskStore(backend), "book a table")))
+        print("answered:", told(await say(BackendTaskStore(backend), "book a table")))
 
 
-async def after(url: str) -> None:
+async def second(url: str) -> None:
     async with open_backend(url) as backend:
         store = BackendTaskStore(backend)
         [task] = (await store.list(ListTasksRequest(), CALL)).tasks
         assert await store.fork(task.id, "fork", CALL)
-        print("after:", told(await say(store, "for two", task)))
+        print("resumed:", told(await say(store, "for two", task)))
         task.id = "fork"
-        print("fork:", told(await say(store, "for nine", task)))
+        print("forked:", told(await say(store, "for nine", task)))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run({"before": before, "after": after}[sys.argv[1]](sys.argv[2]))
-    else:
-        with TemporaryDirectory() as folder:
-            for part in ("before", "after"):  # each in a process of its own
-                command = [sys.executable, __file__, part, f"sqlite:{folder}/stores.db"]
-                subprocess.run(command, check=True)
+    play(first, second)

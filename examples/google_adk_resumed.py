@@ -1,15 +1,12 @@
 """A Google ADK session that outlives its process: run, resumed in another, forked."""
 
-import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncGenerator
-from tempfile import TemporaryDirectory
 
 from google.adk.agents import BaseAgent, InvocationContext
 from google.adk.events import Event, EventActions
 from google.adk.runners import Runner
 from google.genai import types
+from restarted import play
 
 from stores_adapters.google_adk import BackendSessionService
 from stores_core import open_backend
@@ -39,28 +36,22 @@ async def say(sessions: BackendSessionService, session_id: str, text: str) -> st
     return ", ".join(answers)
 
 
-async def before(url: str) -> None:
+async def first(url: str) -> None:
     async with open_backend(url) as backend:
         sessions = BackendSessionService(backend)
         await sessions.create_session(app_name="app", user_id="anna", session_id="s-7")
-        print("before:", await say(sessions, "s-7", "hello"))
+        print("answered:", await say(sessions, "s-7", "hello"))
 
 
-async def after(url: str) -> None:
+async def second(url: str) -> None:
     async with open_backend(url) as backend:
         sessions = BackendSessionService(backend)
-        print("after:", await say(sessions, "s-7", "again"))
+        print("resumed:", await say(sessions, "s-7", "again"))
         fork = await sessions.fork_session(
             app_name="app", user_id="anna", session_id="s-7", new_session_id="s-8", at_event=2
         )
-        print("fork:", await say(sessions, fork.id, "once more"))
+        print("forked:", await say(sessions, fork.id, "once more"))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run({"before": before, "after": after}[sys.argv[1]](sys.argv[2]))
-    else:
-        with TemporaryDirectory() as folder:
-            for part in ("before", "after"):  # each in a process of its own
-                command = [sys.executable, __file__, part, f"sqlite:{folder}/stores.db"]
-                subprocess.run(command, check=True)
+    play(first, second)

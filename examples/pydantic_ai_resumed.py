@@ -1,13 +1,9 @@
 """A Pydantic AI conversation that outlives its process: saved, resumed in another, forked."""
 
-import asyncio
-import subprocess
-import sys
-from tempfile import TemporaryDirectory
-
 from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from restarted import play
 
 from stores_adapters.pydantic_ai import BackendConversationStore
 from stores_core import open_backend
@@ -26,30 +22,24 @@ async def say(store: BackendConversationStore, conversation: Conversation, text:
     return result.output
 
 
-async def before(url: str) -> None:
+async def first(url: str) -> None:
     async with open_backend(url) as backend:
         store = BackendConversationStore(backend)
         conversation = Conversation(conversation_id="c-7")
-        print("before:", await say(store, conversation, "I like tea"))
+        print("answered:", await say(store, conversation, "I like tea"))
 
 
-async def after(url: str) -> None:
+async def second(url: str) -> None:
     async with open_backend(url) as backend:
         store = BackendConversationStore(backend)
         conversation = await store.load("c-7")
         assert conversation
-        print("after:", await say(store, conversation, "and cake"))
+        print("resumed:", await say(store, conversation, "and cake"))
         fork = await store.fork("c-7", at=2, new_conversation_id="c-8")
-        print("fork:", await say(store, fork, "but no sugar"))
+        print("forked:", await say(store, fork, "but no sugar"))
         kept = await store.load_entries("c-7")
         print("messages of c-7:", len(kept or ()))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run({"before": before, "after": after}[sys.argv[1]](sys.argv[2]))
-    else:
-        with TemporaryDirectory() as folder:
-            for part in ("before", "after"):  # each in a process of its own
-                command = [sys.executable, __file__, part, f"sqlite:{folder}/stores.db"]
-                subprocess.run(command, check=True)
+    play(first, second)
