@@ -38,9 +38,13 @@ RUNTIMES = {
     "langgraph": Runtime("LangGraph", "langgraph", "`BaseCheckpointSaver`, `BaseStore`"),
     "openai_agents": Runtime("OpenAI Agents SDK", "openai-agents", "`Session`"),
     "claude_agent": Runtime("Claude Agent SDK", "claude-agent-sdk", "`SessionStore`"),
-    "pydantic_ai": Runtime("Pydantic AI", "pydantic-ai", "message history"),
+    "pydantic_ai": Runtime(
+        "Pydantic AI", "pydantic-ai-slim", "`ConversationStore`, message history"
+    ),
     "google_adk": Runtime("Google ADK", "google-adk", "session, memory and artifact services"),
-    "a2a": Runtime("Agent2Agent", "a2a-sdk", "`TaskStore`"),
+    "a2a": Runtime(
+        "Agent2Agent", "a2a-sdk", "`TaskStore`, versioned and followed; push-notification configs"
+    ),
     "mcp": Runtime("Model Context Protocol", "mcp", "`EventStore`"),
     "agent_framework": Runtime(
         "Agent Framework", "agent-framework-core", "history provider, checkpoint storage"
