@@ -41,8 +41,10 @@ def test_what_a_power_cut_leaves_holds_what_was_acknowledged(part: int) -> None:
 def test_two_appends_that_wait_share_a_write_and_a_sync() -> None:
     """Or the power cuts above would not know what is left of such a write."""
 
+    nodes = prepared()
+
     async def work() -> list[type[Change]]:
-        disk = SimulatedDisk(prepared())
+        disk = SimulatedDisk(nodes)
         stores = on(disk)
         await ALL["append one"](stores)
         begun = len(disk.record)
