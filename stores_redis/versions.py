@@ -1,7 +1,8 @@
 """The stored format of a tenant: its revision, how it is recognised, and the way between revisions.
 
 A tenant's meta key bears the revision and the number of buckets. It is written before
-anything else of the tenant, and changed by migrations alone. The key of the whole storage bears its identity.
+anything else of the tenant, and changed by migrations alone. The key of the whole storage bears
+its identity.
 """
 
 import secrets
