@@ -194,7 +194,7 @@ def snapshot(disk: SimulatedDisk) -> Held:
 
 def between(step: Step, disk: SimulatedDisk) -> list[Held]:
     """What there is between the operations of a step that is several, after which the disk is."""
-    if step is not _append_together:
+    if step is not _append_together or "a" not in snapshot(disk).ids():
         return []
     return [snapshot(SimulatedDisk(_without_last_batch(disk.nodes)))]
 
