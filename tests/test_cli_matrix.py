@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("{url}",),
     "migrate status": ("{url}",),
     "migrate up": ("{url}",),
-    "migrate down": ("{url}", "--to", "2", "--yes"),
+    "migrate down": ("{url}", "--to", "{revision}", "--yes"),
     "migrate sql": ("{url}",),
     "sweep": ("{url}",),
     "verify": ("{url}",),
@@ -81,6 +81,7 @@ def use(request: pytest.FixtureRequest, url: str, target: str, tmp_path: Path) -
         "url": url,
         "tenant": url.partition("tenant=")[2],
         "target": target,
+        "revision": 1 if url.startswith("redis:") else 2,  # the one that stands
         "file": tmp_path / "a.zst",
         "session": session,
     }
