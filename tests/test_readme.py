@@ -1,7 +1,10 @@
 """The README's programs run as pasted and print what it says; other pages' code is code."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +52,31 @@ def test_a_program_of_the_readme_runs_as_pasted(program: Block, python: Python) 
     ran = python("-c", program.code)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == printed(program)
+
+
+SESSIONS = [block for block in README if block.language == "console"]
+
+
+def test_the_readme_has_a_session_in_a_shell() -> None:
+    assert SESSIONS
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda block: block.title)
+def test_a_session_of_the_readme_gives_what_it_says(session: Block, tmp_path: Path) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for exchange in re.split(r"^\$ ", session.code, flags=re.MULTILINE)[1:]:
+        command, _, says = exchange.partition("\n")
+        ran = subprocess.run(
+            ["sh", "-c", command],
+            cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert (ran.returncode, ran.stderr) == (0, ""), command
+        lines = (
+            r"(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + r"\n"
+            for line in says.splitlines()
+        )
+        assert re.fullmatch("".join(lines), ran.stdout), f"{command}\n{ran.stdout}"
 
 
 @pytest.mark.parametrize("block", CODE, ids=lambda block: block.title)
