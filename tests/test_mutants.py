@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import covering, kept
-from tests.mutants.mutating import mutants, mutated, sample
+from tests.mutants.mutating import mutants, mutated, shuffled
 from tests.mutants.subjects import ROOT, SUBJECTS, Subject
 
 SOURCE = '''"""A module."""
@@ -47,12 +47,14 @@ def test_imports_texts_types_and_errors_are_left_alone(tmp_path: Path) -> None:
     assert not changed & {1, 3, 13}
 
 
-def test_a_seed_draws_the_same_mutants_again() -> None:
-    paths = SUBJECTS["memory"].paths
-    first, again = (sample(ROOT, paths, 200, 1) for _ in range(2))
-    assert first == again
-    assert len({one.name for one in first}) == 200
-    assert sample(ROOT, paths, 200, 2) != first
+def test_a_seed_gives_an_order_that_stays_when_code_comes(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(SOURCE)
+    before = [one.name for one in shuffled(tmp_path, ["half.py"], 1)]
+    assert before != [one.name for one in shuffled(tmp_path, ["half.py"], 2)]
+    (tmp_path / "half.py").write_text(SOURCE.replace("LIMIT = 10", "LIMIT = 10\nMORE = 7"))
+    after = [one.name for one in shuffled(tmp_path, ["half.py"], 1)]
+    assert [name for name in after if "MORE" not in name] == before
+    assert len(after) == len(before) + 1
 
 
 @pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)

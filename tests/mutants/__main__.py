@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.mutants import covering, kept, trying
-from tests.mutants.mutating import Mutant, mutants, sample
+from tests.mutants.mutating import Mutant, shuffled
 from tests.mutants.subjects import ROOT, SUBJECTS, Subject
 
 
@@ -42,11 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _all(subject: Subject, options: argparse.Namespace, cover: covering.Cover, place: str) -> int:
-    drawn = sample(ROOT, subject.paths, options.count, options.seed)
+    every = shuffled(ROOT, subject.paths, options.seed)
     draws = kept.read()
     old = draws.get(subject.name, kept.Draw(options.seed, 0)).fates
-    there_are = sum(len(mutants(ROOT, path)) for path in subject.paths)
-    draw = draws[subject.name] = kept.Draw(options.seed, there_are)
+    # What was drawn before stays drawn, as long as the code has it.
+    drawn = sorted(every, key=lambda one: one.name not in old)[: options.count]
+    draw = draws[subject.name] = kept.Draw(options.seed, len(every))
     draw.fates = {one.name: old[one.name] for one in drawn if one.name in old}
     todo = [
         one

@@ -1,7 +1,7 @@
 """Finding where in a module one small change makes another program, and making it."""
 
 import ast
-import random
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -69,10 +69,15 @@ def mutated(root: Path, mutant: Mutant) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def sample(root: Path, paths: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """So many mutants of these modules, each as likely as any other, in the order of the draw."""
-    every = [mutant for path in sorted(paths) for mutant in mutants(root, path)]
-    return random.Random(seed).sample(every, min(count, len(every)))
+def shuffled(root: Path, paths: Sequence[str], seed: int) -> list[Mutant]:
+    """The mutants of these modules in an order at random, where each keeps its place beside the
+    others when some come or go."""
+    every = [mutant for path in paths for mutant in mutants(root, path)]
+
+    def place(mutant: Mutant) -> bytes:
+        return hashlib.blake2b(f"{seed} {mutant.name}".encode(), digest_size=16).digest()
+
+    return sorted(every, key=place)
 
 
 def _changes(body: Sequence[ast.stmt]) -> Iterator[_Change]:
