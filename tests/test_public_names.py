@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 import conformance_tests
+import stores_adapters.tools
 import stores_core
 from conformance_tests.broken.defect import defects
 from stores_core.shape import Request, Response
 from tests.conftest import ROOT
 
-PACKAGES = [stores_core, conformance_tests]
+PACKAGES = [stores_core, conformance_tests, stores_adapters.tools]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PROTOCOLS = [
     stores_core.RunStore,
