@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("langgraph.store.base", reason="needs the extra langgraph")
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.runtime import Runtime
@@ -88,6 +88,7 @@ labels = st.text(st.characters(exclude_characters=".\0", exclude_categories=["Cs
 tuples = st.lists(labels, max_size=4).map(tuple)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw makes Unicode tables
 @given(tuples, tuples)
 def test_names_are_injective_and_prefixes_end_at_labels(
     one: tuple[str, ...], other: tuple[str, ...]

@@ -304,7 +304,7 @@ def sdk(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.mark.probe
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_tests_of_the_sdk_pass_with_our_session(root: Path, sdk: Path, url: str) -> None:
     # Those that are about sessions on every backend, those that use one on the quickest.
     files, least = (FILES, 250) if url.startswith("memory:") else (FILES[:2], 45)
