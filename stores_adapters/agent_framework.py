@@ -5,7 +5,6 @@
 the extra ``agent-framework``.
 """
 
-import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -29,6 +28,7 @@ from agent_framework._workflows._checkpoint_encoding import (  # noqa: E402 - af
     encode_checkpoint_value,
 )
 
+from stores_adapters.appending import append_or_create  # noqa: E402 - after need
 from stores_adapters.listing import runs_with  # noqa: E402 - after need
 
 HISTORY = {"agent-framework": "history"}
@@ -78,16 +78,9 @@ class BackendHistoryProvider(HistoryProvider):
     ) -> None:
         if not messages:
             return
-        run_id, key = self.run_id(session_id), secrets.token_hex(16)
-        while True:
-            answer = await self._backend.runs.append_messages(
-                run_id=run_id,
-                messages=[_stored(message) for message in messages],
-                idempotency_key=key,
-            )
-            if answer.found:
-                return
-            await self._backend.runs.create_run(run_id=run_id, labels=HISTORY)
+        stored = [_stored(message) for message in messages]
+        run_id = self.run_id(session_id)
+        await append_or_create(self._backend, run_id, messages=stored, labels=HISTORY)
 
     async def fork(self, session_id: str, new_session_id: str, at_message: int = 0) -> bool:
         """Start a session as the first messages of another, or as all of them.
@@ -140,18 +133,11 @@ class BackendCheckpointStorage:
         labels = {**CHECKPOINT, ID: id, WORKFLOW: _label(checkpoint.workflow_name)}
         labels[TIMESTAMP] = checkpoint.timestamp
         further: dict[str, Any] = {"checkpoint": encoded}
-        runs, key = self._backend.runs, secrets.token_hex(16)
-        while True:
-            made = await runs.create_run(run_id=_run_id(id), labels=labels)
-            if not made.created:
-                await runs.update_run(run_id=_run_id(id), labels=labels)
-            answer = await runs.append_messages(
-                run_id=_run_id(id),
-                messages=[StoredMessage(role="checkpoint", **further)],
-                idempotency_key=key,
-            )
-            if answer.found:
-                return id
+        # Where it stands already, this is the time of the content that follows.
+        await self._backend.runs.update_run(run_id=_run_id(id), labels=labels)
+        message = StoredMessage(role="checkpoint", **further)
+        await append_or_create(self._backend, _run_id(id), messages=[message], labels=labels)
+        return id
 
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
         """Raises WorkflowCheckpointException for an unknown id."""

@@ -26,6 +26,7 @@ from mcp.server.streamable_http_manager import (  # noqa: E402 - after need
 )
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter  # noqa: E402 - after need
 
+from stores_adapters.appending import append_or_create  # noqa: E402 - after need
 from stores_adapters.listing import runs_with  # noqa: E402 - after need
 
 MESSAGE = "mcp-message"
@@ -59,16 +60,11 @@ class BackendEventStore(EventStore):
             # As text, since a message may be nested deeper than a stored value.
             text = jsonrpc_message_adapter.dump_json(message, by_alias=True, exclude_unset=True)
             event = Event(kind=MESSAGE, text=text.decode())
-        run_id, key = self.run_id(stream_id), secrets.token_hex(16)
-        while True:
-            answer = await self._backend.runs.append_events(
-                run_id=run_id, events=[event], idempotency_key=key
-            )
-            if answer.found:
-                return self.event_id(stream_id, answer.event_count - 1)
-            await self._backend.runs.create_run(
-                run_id=run_id, labels={**STREAM, SESSION: self._session}
-            )
+        labels = {**STREAM, SESSION: self._session}
+        answer = await append_or_create(
+            self._backend, self.run_id(stream_id), events=[event], labels=labels
+        )
+        return self.event_id(stream_id, answer.event_count - 1)
 
     async def replay_events_after(
         self, last_event_id: EventId, send_callback: EventCallback

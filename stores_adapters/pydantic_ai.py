@@ -30,11 +30,13 @@ from pydantic_ai.messages import (  # noqa: E402 - after need
     UserPromptPart,
 )
 
+from stores_adapters.appending import append_or_create  # noqa: E402 - after need
 from stores_adapters.listing import runs_with  # noqa: E402 - after need
 
 RECORD = "pydantic-ai-record"
 CONVERSATIONS = {"pydantic-ai": "conversation"}
-"""The label of every conversation."""
+HISTORY = {"pydantic-ai": "history"}
+"""The labels of every conversation, and of every history that is no conversation."""
 SCOPE = "pydantic-ai-scope"
 REMEMBERED = 10_000
 
@@ -57,14 +59,8 @@ async def append_history(backend: Backend, run_id: str, messages: Sequence[Model
 
     The run is created where there is none.
     """
-    key = secrets.token_hex(16)
-    while True:
-        answer = await backend.runs.append_messages(
-            run_id=run_id, messages=[_stored(one) for one in messages], idempotency_key=key
-        )
-        if answer.found:
-            return
-        await backend.runs.create_run(run_id=run_id)
+    stored = [_stored(message) for message in messages]
+    await append_or_create(backend, run_id, messages=stored, labels=HISTORY)
 
 
 class BackendConversationStore(ConversationStore):

@@ -150,7 +150,7 @@ async def test_a_replay_longer_than_a_page_is_whole(url: str) -> None:
 
 
 async def test_an_event_that_is_sent_again_below_the_store_is_there_once(url: str) -> None:
-    async with open_backend(url, interceptors=[repeating("append_events")]) as backend:
+    async with open_backend(url, interceptors=[repeating("append_messages")]) as backend:
         store = BackendEventStore(backend, "s")
         id = await store.store_event("1", None)
         sent = await store.store_event("1", says("a"))

@@ -1,6 +1,5 @@
 """Files of sessions and users: each a run whose messages are its versions."""
 
-import secrets
 import sys
 from typing import Any
 
@@ -19,6 +18,7 @@ from google.adk.artifacts.base_artifact_service import (
 from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
+from stores_adapters.appending import append_or_create
 from stores_adapters.google_adk.names import joined, labels_of
 from stores_adapters.listing import runs_with
 from stores_core import Backend, Event, InvalidRequestError, Message
@@ -60,21 +60,15 @@ class BackendArtifactService(BaseArtifactService):
         )
         whole: dict[str, Any] = {"part": part.model_dump(mode="json", exclude_none=True)}
         about: dict[str, Any] = {"about": said.model_dump(mode="json")}
-        scope, key = _scope(filename, session_id), secrets.token_hex(16)
-        run_id = joined("artifact", app_name, user_id, scope, filename)
-        while True:
-            answer = await self._backend.runs.append_messages(
-                run_id=run_id,
-                messages=[Message(role="artifact", **whole)],
-                events=[Event(kind=VERSION, **about)],
-                idempotency_key=key,
-            )
-            if answer.found:
-                return answer.message_count - 1
-            labels = labels_of("artifact", app_name, user_id)
-            await self._backend.runs.create_run(
-                run_id=run_id, labels={**labels, SESSION: scope, FILE: filename}
-            )
+        scope = _scope(filename, session_id)
+        answer = await append_or_create(
+            self._backend,
+            joined("artifact", app_name, user_id, scope, filename),
+            messages=[Message(role="artifact", **whole)],
+            events=[Event(kind=VERSION, **about)],
+            labels={**labels_of("artifact", app_name, user_id), SESSION: scope, FILE: filename},
+        )
+        return answer.message_count - 1
 
     async def load_artifact(
         self,
