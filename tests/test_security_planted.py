@@ -61,13 +61,16 @@ async def test_a_planted_entry_is_told_as_damage_and_not_shown(
     url: str, name: str, tmp_path: Path
 ) -> None:
     made = tmp_path / "S3cretS3cret"
+    body = DAMAGED[name](made)
+    if url.startswith("postgresql:") and not body.isascii():
+        pytest.skip("a column of Postgres holds entries as text, and so never this")
     async with open_backend(url) as backend:
         for id in ("r", "other"):
             await backend.runs.create_run(run_id=id)
             await backend.runs.append_messages(
                 run_id=id, messages=[Message(role="user", text="good")]
             )
-        await _plant(backend.runs.store, DAMAGED[name](made))
+        await _plant(backend.runs.store, body)
         for read in (backend.runs.load_run, backend.runs.read_messages):
             with pytest.raises(CorruptRecordError) as damage:
                 await read(run_id="r")
