@@ -64,8 +64,9 @@ class BackendSession:
 
         Raises InvalidRequestError for a negative, boolean or float limit.
         """
-        run = await self._branch(_checked(resolve_session_limit(limit, self.session_settings)))
-        return [_item_of(message) for message in run.messages] if run else []
+        wanted = _checked(resolve_session_limit(limit, self.session_settings))
+        branch = await self._branch(wanted)
+        return [_item_of(message) for message in branch.run.messages] if branch else []
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append the items, all or none, in one batch that no other writer's divides."""
@@ -80,10 +81,12 @@ class BackendSession:
             )
             if answer.found and not answer.conflict:
                 return
-            run = await self._branch(0)
-            if run is None:
+            branch = await self._branch(0)
+            if branch is None:
                 await self._create(self.session_id)
-            run_id, events = (run.id, run.event_count) if run else (self.session_id, 0)
+                run_id, events = self.session_id, 0
+            else:
+                run_id, events = branch.run.id, branch.run.event_count
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the newest item and return it; None where there is none.
@@ -92,10 +95,11 @@ class BackendSession:
         added meanwhile: the branch ends with an event, written only where nothing came since.
         """
         while True:
-            run = await self._branch(0)
-            if run is None or run.message_count == 0:
+            branch = await self._branch(0)
+            if branch is None or branch.run.message_count == 0:
                 return None
-            move = Move(run.id, run.id, run.message_count - 1, secrets.token_hex(16))
+            run, to = branch.run, secrets.token_hex(16)
+            move = Move(run.id, _born(run), run.id, run.message_count - 1, to)
             answer = await self.backend.runs.append_events(
                 run_id=run.id,
                 events=[move.event()],
@@ -106,14 +110,16 @@ class BackendSession:
             )
             if not answer.found or answer.conflict:
                 continue
-            # Only now nobody can put another run's item there.
-            page = await self.backend.runs.read_messages(run_id=run.id, start=move.items, limit=1)
+            # Only now nobody appends to it. Where the session was cleared before the event, and as
+            # many items came anew, the event ended nothing.
+            ended = await self._load(run.id, 1, 0)
+            if ended is None or _born(ended) != _born(run):
+                continue
             # The item is popped, whatever happens here: whoever comes next forks as well.
             with suppress(StoreError):
                 await self._fork(move)
-                await self._say_at_the_root(move)
-            if page.entries:
-                return _item_of(page.entries[0])
+                await self._say_at_the_root(branch.root, move)
+            return _item_of(ended.messages[-1])
 
     async def clear_session(self) -> None:
         """Delete all runs of the session: all items, popped ones too, leave the storage."""
@@ -130,32 +136,29 @@ class BackendSession:
         id is there already, this session has no items yet, or has fewer.
         """
         wanted = _checked(items) or 0
-        run = await self._branch(0)
-        held = run.message_count if run else 0
-        if run is None or wanted > held:
+        branch = await self._branch(0)
+        held = branch.run.message_count if branch else 0
+        if branch is None or wanted > held:
             raise InvalidRequestError(
                 field="items", found=f"a session of {held} items", allowed="no more than it has"
             )
         count = held if items is None else wanted
         fork = BackendSession(session_id, self.backend, self.session_settings)
-        if not await fork._fork(Move(session_id, run.id, count, session_id)):
+        if not await fork._fork(Move("", "", branch.run.id, count, session_id)):
             raise InvalidRequestError(
                 field="session_id", found="a run that is there already", allowed="a new id"
             )
         return fork
 
-    async def _branch(self, last_messages: int | None) -> Run | None:
-        """The run that the session goes on in, with its newest messages; None where none is."""
-        run_id, reached_by, tried = self.session_id, None, set[Move]()
+    async def _branch(self, last_messages: int | None) -> "Branch | None":
+        """Where the session goes on, with its newest messages; None where none is."""
+        run_id, root, reached_by, tried = self.session_id, None, None, set[Move]()
         while True:
             # A root that was left behind is not read whole just to be told so.
-            wanted = 0 if self._moved and reached_by is None else last_messages
-            answer = await self.backend.runs.load_run(
-                run_id=run_id, last_messages=wanted, last_events=1
-            )
-            run = answer.run
+            wanted = 0 if self._moved and root is None else last_messages
+            run = await self._load(run_id, wanted, 1)
             if run is None:
-                if reached_by is None:
+                if root is None or reached_by is None:
                     return None
                 if reached_by in tried:
                     raise CorruptRecordError(store="runs", id=run_id, position=0)
@@ -163,15 +166,30 @@ class BackendSession:
                 # session may as well have been cleared meanwhile.
                 tried.add(reached_by)
                 await self._fork(reached_by)
-                run_id, reached_by = self.session_id, None
+                run_id, root, reached_by = self.session_id, None, None
                 continue
-            move = _move_of(run)
-            if reached_by is None:
+            move = await self._move_of(run)
+            if root is None:
                 self._moved = move is not None
             if move is not None:
-                run_id, reached_by = move.to, move
+                run_id, root, reached_by = move.to, root or run, move
             elif wanted == last_messages:
-                return run
+                return Branch(root or run, run)
+
+    async def _load(self, run_id: str, messages: int | None, events: int) -> Run | None:
+        answer = await self.backend.runs.load_run(
+            run_id=run_id, last_messages=messages, last_events=events
+        )
+        return answer.run
+
+    async def _move_of(self, run: Run) -> "Move | None":
+        """The newest move that ended this very run, if it has ended."""
+        moves = [_read_move(event) for event in run.events]
+        if moves and not any(move.is_of(run) for move in moves):
+            # A stray one stands last: look behind it.
+            whole = await self._load(run.id, 0, run.event_count)
+            moves = [_read_move(event) for event in whole.events] if whole else []
+        return next((move for move in reversed(moves) if move.is_of(run)), None)
 
     async def _fork(self, move: "Move") -> bool:
         """Make the run that the move names, if it is not there. False where it was not made."""
@@ -192,19 +210,30 @@ class BackendSession:
     def _labels(self, run_id: str) -> dict[str, str]:
         return {SESSION: self.session_id, BRANCH: run_id}
 
-    async def _say_at_the_root(self, move: "Move") -> None:
+    async def _say_at_the_root(self, root: Run, move: "Move") -> None:
         """So that nobody walks from branch to branch; an older word here is no worse."""
-        if move.source != self.session_id:
-            event = move._replace(of=self.session_id).event()
-            await self.backend.runs.append_events(run_id=self.session_id, events=[event])
+        if move.source != root.id:
+            event = move._replace(of=root.id, born=_born(root)).event()
+            await self.backend.runs.append_events(run_id=root.id, events=[event])
+
+
+class Branch(NamedTuple):
+    """The run in which a session goes on, and the one in which it began."""
+
+    root: Run
+    run: Run
 
 
 class Move(NamedTuple):
     """Where a session goes on: the run ``of`` ends, ``to`` begins as the first ``items`` items
-    of ``source``. A fork of a run inherits its events, and with them moves that are not its own.
+    of ``source``. ``born`` says which run of that id it was.
+
+    Not all moves among a run's events are its own: a fork inherits those of its source, and one
+    may come late, after the session was cleared and begun anew.
     """
 
     of: str
+    born: str
     source: str
     items: int
     to: str
@@ -213,19 +242,22 @@ class Move(NamedTuple):
         further: dict[str, Any] = {"move": self._asdict()}
         return Event(kind=MOVED, **further)
 
+    def is_of(self, run: Run) -> bool:
+        return (self.of, self.born) == (run.id, _born(run))
 
-def _move_of(run: Run) -> Move | None:
-    if not run.events:
-        return None
-    event = run.events[-1]
+
+def _born(run: Run) -> str:
+    return run.created_at.isoformat()
+
+
+def _read_move(event: Event) -> Move:
     if event.kind != MOVED:
         raise InvalidRequestError(
             field="session_id",
             found="a run whose events another writer appends",
             allowed="a run that belongs to the session alone",
         )
-    move = Move(**(event.model_extra or {})["move"])
-    return move if move.of == run.id else None
+    return Move(**(event.model_extra or {})["move"])
 
 
 def _checked(limit: int | None) -> int | None:

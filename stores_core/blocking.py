@@ -251,6 +251,8 @@ class Loop:
             raise
 
     def close(self) -> None:
+        if os.getpid() != self._process:
+            return  # the thread is in the process that opened it, and so is what there is to close
         with self._closing:
             self._stack.close()
         atexit.unregister(self._at_exit)
@@ -259,8 +261,7 @@ class Loop:
         # Executors take no more work by now, so a backend may fail to close in order. What was
         # acknowledged is safe: that is what acknowledging means.
         with suppress(Exception):
-            if os.getpid() == self._process:
-                self.close()
+            self.close()
 
 
 async def _serve(started: "Future[BlockingPortal]") -> None:

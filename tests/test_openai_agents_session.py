@@ -220,6 +220,28 @@ async def test_a_clear_in_the_middle_of_a_pop_and_items_added_then_are_not_poppe
         assert await session.get_items() == []
 
 
+async def test_a_word_at_the_root_that_comes_after_a_clear_leads_nobody_astray(url: str) -> None:
+    before_the_append = Meanwhile("append_events")
+    async with open_backend(url, interceptors=[before_the_append]) as backend:
+        session = BackendSession("conversation", backend)
+        await session.add_items(said("one", "two", "three"))
+        await session.pop_item()
+
+        async def then_at_the_root() -> None:
+            before_the_append.act = begin_anew
+
+        async def begin_anew() -> None:
+            await session.clear_session()
+            await session.add_items(said("new", "newer"))
+            await session.pop_item()
+
+        before_the_append.act = then_at_the_root
+        assert [await session.pop_item()] == said("two")
+        assert await session.get_items() == said("new")
+        await session.add_items(said("newest"))
+        assert await BackendSession("conversation", backend).get_items() == said("new", "newest")
+
+
 async def test_a_session_forks_at_any_item_and_neither_side_changes_the_other(url: str) -> None:
     async with opened(url) as (backend, session):
         await session.add_items(said("one", "two", "three"))
