@@ -23,7 +23,7 @@ from typing import Any
 
 from conformance_tests.histories.planning import MIXES
 from conformance_tests.verdict import CONFORMANT, PARTIAL
-from tests.tally import TALLY, Round, Row, add, now, read, row_for
+from tests.tally import TALLY, Round, Row, add, now, read, report_of, row_for
 
 ROOT = Path(__file__).parent.parent
 
@@ -63,7 +63,8 @@ def suite(*profile: str) -> Play:
             sys.exit(f"the suite gave no verdict with seed {seed}")
         counts = told["checks"]
         sound = sound and told["conformant"] is True
-        return Round(counts["passed"], counts["failed"], seconds, sound)
+        report = {} if profile else report_of(told)
+        return Round(counts["passed"], counts["failed"], seconds, sound, report=report)
 
     return play
 

@@ -9,7 +9,7 @@ rounds comes from here: ``python -m tests.tally --check`` exits with 1 if the pa
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,6 +67,8 @@ class Row:
     failed: int = 0
     seconds: float = 0.0
     failing_seeds: list[int] = field(default_factory=list[int])
+    report: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the last whole run of the suite said; ``report_of`` makes it."""
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
@@ -86,6 +88,7 @@ class Round:
     seconds: float
     sound: bool
     count: int = 1
+    report: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def read(tally: Path = TALLY) -> list[Row]:
@@ -106,6 +109,7 @@ def add(done: Round, new: Row, tally: Path = TALLY) -> Row:
         rows.append(row)
     if not done.sound:
         row.failing_seeds.append(row.next_seed)
+    row.report = done.report
     row.last = now()
     row.rounds += done.count
     row.passed += done.passed
@@ -143,6 +147,7 @@ def page(rows: Iterable[Row]) -> str:
         ordered = sorted(by_check[check], key=lambda row: row.last)
         parts += [_line(row) for row in sorted(ordered, key=lambda row: row.backend)]
         parts += ["", *_failures(ordered)]
+    parts += _reports(by_check.get("suite", ()))
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -153,6 +158,55 @@ What was run over and over, and what came of it. This page is made of [proof.jso
 which `make prove` adds; nothing here is written by hand. A commit with a `+` had changes beside it.
 Rows of older commits stay: they say what was found then, failures too.
 """
+
+
+def report_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page says of a verdict of the suite (``conformance_tests.report.as_json``)."""
+    return {
+        "sentence": told["sentence"],
+        "durability": told["backend"]["durability"],
+        "versions": told["backend"]["versions"],
+        "amid": told["amid"],
+        "tiers": {
+            f"{name}, {tier['what']}": [tier["passed"], tier["left out"], tier["why"]]
+            for name, tier in told["tiers"].items()
+        },
+        "unproved": {
+            one["number"]: one["not_shown"] for one in told["guarantees"] if one["not_shown"]
+        },
+    }
+
+
+def _reports(rows: Iterable[Row]) -> list[str]:
+    """What the last whole run of the suite said of each backend."""
+    last: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row.last):
+        if row.report:
+            last[row.backend] = row
+    if not last:
+        return []
+    parts = ["## Reports: the verdict of the last whole run of the suite", ""]
+    for backend, row in sorted(last.items()):
+        report, amid = row.report, row.report["amid"]
+        versions = ", ".join(f"{name} {text}" for name, text in report["versions"].items())
+        parts += [
+            f"### {backend}",
+            "",
+            f"At `{row.commit}` with Python {row.python}{versions and f', {versions}'}; durability "
+            f"{report['durability']}. {report['sentence'].capitalize()}, of which "
+            f"{amid['others']} amid other writers and {amid['faults']} amid faults.",
+            "",
+            "| tier | checks that passed | left out | because |",
+            "| --- | ---: | ---: | --- |",
+        ]
+        parts += [
+            f"| {tier} | {passed:,} | {left_out:,} | {'; '.join(why)} |"
+            for tier, (passed, left_out, why) in report["tiers"].items()
+        ]
+        parts += ["", "Not shown by it:", ""]
+        parts += [f"- {number}: {what}" for number, what in report["unproved"].items()]
+        parts.append("")
+    return parts
 
 
 def _line(row: Row) -> str:

@@ -59,6 +59,38 @@ def test_a_section_counts_what_each_part_of_the_contract_came_to() -> None:
     assert "| Working memory | 1 of 1 |  |" in text
 
 
+def test_every_form_says_which_tiers_were_run_and_what_that_leaves_unproved() -> None:
+    killed = kinds_of(Outcome.PASSED, tier="B")
+    text = table(killed)
+    assert "tier B (reopened, killed, another process): 1 checks" in text
+    assert "tier C (clock and network): NOT RUN" in text
+    assert "1 amid faults" in text
+    assert "RUN-F7" not in text.partition("does not show")[2]
+    said = as_json(killed)
+    assert said["amid"] == {"others": 0, "faults": 1}
+    assert "| Tier C | tier C (clock and network): NOT RUN |" in as_markdown(killed)
+    by_black_box = table(kinds_of(Outcome.PASSED, tier="A"))
+    assert "a fork that a crash cuts off" in by_black_box.partition("does not show")[2]
+
+
+def kinds_of(became: Outcome, tier: str) -> Verdict:
+    """A verdict on one check of RUN-F7 amid faults."""
+    check, record = "test_x.py::test", Record()
+    record.numbers[check], record.kinds[check] = ("RUN-F7",), (tier, "faults")
+    record.ended[check] = Ended(became, "so it is")
+    return Verdict(
+        Facts("store:", "store", "disk", (), ("runs",)),
+        record,
+        {"RUN-F7": guarantees()["RUN-F7"]},
+        modules=["test_x.py"],
+        pytest_code=0,
+        quick=False,
+        seed=0,
+        started=datetime(2027, 3, 4, tzinfo=UTC),
+        seconds=1.0,
+    )
+
+
 def test_a_name_with_markup_stays_in_its_cell() -> None:
     text = as_markdown(verdict_of(Outcome.PASSED, name="a|b\n<script>"))
     assert "<script>" not in text

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from tests.tally import TALLY, Round, Row, add, page, read
+from conformance_tests.record import Outcome
+from conformance_tests.report import as_json
+from tests.tally import TALLY, Round, Row, add, page, read, report_of
+from tests.test_report import verdict_of
 
 
 def row(**changes: object) -> Row:
@@ -41,6 +44,16 @@ def test_a_series_counts_as_many_rounds_as_it_had(tmp_path: Path) -> None:
     tally = tmp_path / "proof.json"
     add(Round(900, 0, 30.0, True, count=50), row(check="kills", backend="sqlite"), tally)
     assert "| sqlite | 50 | 900 | 0 | 0 |" in tally.with_suffix(".md").read_text("utf-8")
+
+
+def test_the_last_whole_run_of_the_suite_is_reported(tmp_path: Path) -> None:
+    tally, verdict = tmp_path / "proof.json", as_json(verdict_of(Outcome.PASSED, Outcome.PASSED))
+    add(Round(1, 0, 1.0, True, report=report_of(verdict)), row(), tally)
+    text = tally.with_suffix(".md").read_text("utf-8")
+    assert "### memory" in text
+    assert "durability disk. Conformant: every guarantee" in text
+    assert "| A, black box | 2 | 0 |  |" in text
+    assert read(tally)[0].report["tiers"]["C, clock and network"] == [0, 0, []]
 
 
 def test_the_page_is_what_the_tally_says() -> None:

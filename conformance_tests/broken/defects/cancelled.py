@@ -36,9 +36,7 @@ class CancelledPutsLoseTheNote(BrokenMemory):
 
     async def put_memory(self, request: PutMemoryRequest) -> PutMemoryResponse:
         key, namespace = request.item.key, request.namespace
-        await self.good.delete_memory(
-            DeleteMemoryRequest(key=key, namespace=namespace, at=request.at)
-        )
+        await self.good.delete_memory(DeleteMemoryRequest(key=key, namespace=namespace))
         await asyncio.sleep(0)
         return await self.good.put_memory(request)
 
@@ -64,6 +62,6 @@ class CancelledForksHaveNoLabels(BrokenRuns):
         if answer.created:
             found = await self.good.fork_run(request)
             labels = {"a": "1"} if request.labels is None else request.labels
-            update = UpdateRunRequest(run_id=found.run_id, labels=labels, at=request.at)
-            await self.good.update_run(update)
+            update = UpdateRunRequest(run_id=found.run_id, labels=labels)
+            await self.good.update_run(changed(update, at=request.at))
         return answer

@@ -63,7 +63,8 @@ class LocksOutliveTheirProcess(BrokenRuns):
     async def append_messages(self, request: AppendMessagesRequest) -> AppendMessagesResponse:
         locks, key, at = self.stores.memory, request.run_id, request.at
         item = MemoryItem(key=key, value="", created_at=at)
-        take = PutMemoryRequest(item=item, namespace="locks", expected_version=0, at=at)
+        take = PutMemoryRequest(item=item, namespace="locks", expected_version=0)
+        take = changed(take, at=at)
         while True:
             if not (await locks.put_memory(take)).conflict:
                 break
@@ -71,7 +72,7 @@ class LocksOutliveTheirProcess(BrokenRuns):
         try:
             return await self.good.append_messages(request)
         finally:
-            await locks.delete_memory(DeleteMemoryRequest(key=key, namespace="locks", at=at))
+            await locks.delete_memory(DeleteMemoryRequest(key=key, namespace="locks"))
 
 
 @defect("RUN-A7", caught_by="test_killed.py::test_a_client_that_comes_back_finds_its_runs")
