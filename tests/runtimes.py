@@ -97,7 +97,7 @@ def write(names: Sequence[str]) -> int:
     failed = pytest.main([*options, *sorted(files)], plugins=[tally])
     if failed:
         return int(failed)
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     for name, passed in sorted(tally.passed.items()):
         results[name] = {
             "version": version(RUNTIMES[name].distribution),
