@@ -17,7 +17,8 @@ A mutant is a store of ours with one small change to its code, made by a machine
 each, with the checks that reach the changed lines. A mutant that it does not notice shows a hole in
 the suite, or is listed here with the reason why no test has to notice it. `make mutants` draws the
 mutants by a seed and runs those that have no result yet; it makes this page and `mutants.json`, but
-for the reasons, which are kept there by hand.
+for the reasons, which are kept there by hand. A store that is not listed has not been run, and one
+with fewer mutants than 200 not to the end.
 """
 
 
@@ -90,7 +91,8 @@ def page(draws: dict[str, Draw]) -> str:
     for name, draw in sorted(draws.items()):
         lines.append(f"\n## Survivors of {name}\n")
         for mutant, fate in sorted(draw.survivors.items()):
-            path, _, change = mutant.partition(": ")
-            why = fate.why or "not yet explained"
-            lines.append(f"- `{path}`: `` {change} `` ({fate.tests} tests): {why}")
+            why = fate.why or "Not yet explained."
+            lines.append(
+                f"{why} Tests that may reach it: {fate.tests}.\n\n```text\n{mutant}\n```\n"
+            )
     return "\n".join(lines) + "\n"
