@@ -35,7 +35,7 @@ def test_guarantees_are_read_whole_and_in_order() -> None:
     [
         ("ALL-", 12),
         ("RUN-", 41),
-        ("MEM-", 13),
+        ("MEM-", 14),
         ("SUB-", 2),
         ("EMB-", 6),
         ("TOOL-", 7),
