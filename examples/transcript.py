@@ -12,7 +12,7 @@ from typing import Any
 
 from stores_core import Event, Message, ToolCall, ToolResult, TurnResult
 from stores_core.codec import decode_messages
-from stores_core.runs import (
+from stores_core.entries import (
     TEXT_DELTA,
     THINKING_BEGIN,
     THINKING_DELTA,

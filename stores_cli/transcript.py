@@ -5,7 +5,11 @@ from typing import Any, cast
 
 from stores_cli.output import moment
 from stores_core.codec import canonical
-from stores_core.runs import Event, Message, ToolCall
+from stores_core.entries import (
+    Event,
+    Message,
+    ToolCall,
+)
 from stores_core.tool_results import ToolResult
 
 INDENT = "    "

@@ -8,6 +8,10 @@ from typing import TypeVar
 import pytest
 
 from stores_core import Backend, open_backend
+from stores_core.entries import (
+    Event,
+    Message,
+)
 from stores_core.errors import (
     InvalidRequestError,
     OutcomeUnknownError,
@@ -26,11 +30,9 @@ from stores_core.runs import (
     AppendEventsRequest,
     AppendMessagesRequest,
     CreateRunRequest,
-    Event,
     ForkRunRequest,
     GetRunRequest,
     GetRunResponse,
-    Message,
     UpdateRunRequest,
 )
 from stores_core.shape import Request, Response

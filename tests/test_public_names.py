@@ -18,6 +18,7 @@ import stores_core
 from conformance_tests.broken.defect import defects
 from stores_core.shape import Request, Response
 from tests.conftest import ROOT
+from tests.runtimes import RUNTIMES
 
 PACKAGES = [stores_core, conformance_tests, stores_adapters.tools]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -126,6 +127,7 @@ def test_a_page_names_nothing_that_is_missing(page: Path) -> None:
     }
     known |= {"MyRunStore", "VerbNounRequest", "VerbNounResponse"}  # placeholders
     known |= {"AsyncEngine", "create_pool", "create_distributed_table"}  # of others
+    known |= set(re.findall(r"`(\w+)`", " ".join(one.interfaces for one in RUNTIMES.values())))
     known |= defects().keys()
     assert sorted((classes | calls | imported) - known) == []
 

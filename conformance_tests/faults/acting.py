@@ -10,8 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from stores_core.backend import Backend
+from stores_core.entries import (
+    Event,
+    Message,
+)
 from stores_core.memory import MemoryItem
-from stores_core.runs import Event, Message
 from stores_core.tool_results import ToolResult
 
 TURN = [Message(role="user", text=f"message {n}") for n in range(3)]

@@ -8,6 +8,10 @@ from typing import TypeVar
 
 from conformance_tests.model.refused import Refused
 from stores_core.codec import canonical
+from stores_core.entries import (
+    Event,
+    Message,
+)
 from stores_core.runs import (
     AppendEventsRequest,
     AppendEventsResponse,
@@ -18,7 +22,6 @@ from stores_core.runs import (
     CreateRunResponse,
     DeleteRunRequest,
     DeleteRunResponse,
-    Event,
     ForkRunRequest,
     ForkRunResponse,
     GetRunRequest,
@@ -26,7 +29,6 @@ from stores_core.runs import (
     ListRunsRequest,
     LoadRunRequest,
     LoadRunResponse,
-    Message,
     ReadEventsRequest,
     ReadEventsResponse,
     ReadMessagesRequest,

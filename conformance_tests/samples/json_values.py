@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from conformance_tests.samples.sample import Sample
-from stores_core.runs import Message
+from stores_core.entries import (
+    Message,
+)
 from stores_core.values import MAX_DEPTH, MAX_INT_DIGITS
 
 

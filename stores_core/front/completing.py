@@ -9,6 +9,9 @@ from pydantic_core import from_json, to_json
 
 from stores_core.admin import ListTenantsRequest
 from stores_core.codec import encode_checked, encode_metadata
+from stores_core.entries import (
+    Message,
+)
 from stores_core.errors import InvalidRequestError, RecordTooLargeError
 from stores_core.front.opened import Opened
 from stores_core.limits import (
@@ -44,7 +47,6 @@ from stores_core.runs import (
     CreateRunRequest,
     ForkRunRequest,
     ListRunsRequest,
-    Message,
     ReadEventsRequest,
     ReadMessagesRequest,
 )

@@ -13,6 +13,9 @@ from conformance_tests.broken.defect import (
     defect,
 )
 from stores_core.codec import decode_event, decode_message, decode_tool_result, encode
+from stores_core.entries import (
+    Event,
+)
 from stores_core.memory import (
     MemoryItem,
     PutMemoriesRequest,
@@ -25,7 +28,6 @@ from stores_core.runs import (
     AppendEventsResponse,
     AppendMessagesRequest,
     AppendMessagesResponse,
-    Event,
 )
 from stores_core.shape import Value, wire_name
 from stores_core.tool_results import PutToolResultRequest, PutToolResultResponse
