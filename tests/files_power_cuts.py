@@ -77,8 +77,10 @@ async def played(
         await ALL[name](stores)
     whole = [snapshot(disk)]
     if last in MIGRATIONS:
-        whole = [snapshot(there_and_back(disk))]
+        # Cut off before its first step, the way back has changed no time yet.
+        whole.append(snapshot(there_and_back(disk)))
     if last == "migrate forward":
+        del whole[0]
         migrate_to(disk, OLDER)
     begun = len(disk.record)
     if last in MIGRATIONS:
