@@ -16,7 +16,18 @@ __all__ = ["sqlite", "url"]  # fixtures
 OPERATIONS = ["append", "load", "list", "recall", "fork"]
 
 
+def make(url: str) -> None:
+    """A storage with nothing in it."""
+
+    async def work() -> None:
+        async with open_backend(url):
+            pass
+
+    asyncio.run(work())
+
+
 def test_five_operations_are_timed_and_nothing_is_left(url: str) -> None:
+    make(url)
     before = run("tenants", url, "--json").document
     ran = run("bench", url, "--seconds", "0.5", "--callers", "2", "--json")
     assert ran.code == 0, ran.err
@@ -45,6 +56,7 @@ def test_it_does_not_touch_what_is_there(sqlite: str) -> None:
 
 
 def test_ctrl_c_erases_the_tenant_too(sqlite: str) -> None:
+    make(sqlite)
     process = start("bench", sqlite, "--seconds", "600")
     end = time.monotonic() + 90
     while not run("tenants", sqlite, "--json").document["tenants"] and time.monotonic() < end:
