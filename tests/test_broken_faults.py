@@ -22,6 +22,7 @@ def url_for(defect: Defect, request: pytest.FixtureRequest, folder: Path) -> str
     return f"sqlite:{folder}/broken.db?durability=client" if lasting else f"memory:{defect.name}"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
 def test_a_defect_is_caught_by_the_test_that_has_to(

@@ -30,12 +30,19 @@ MORE = 1.05
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need flock and links")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_a_power_cut_leaves_holds_what_was_acknowledged(part: int) -> None:
     looked, faults = examine_part(part, PARTS, int(MORE * STATES / PARTS))
     assert not faults, "\n".join(faults)
     assert looked >= STATES / PARTS
+
+
+def test_what_some_power_cuts_leave_holds_what_was_acknowledged() -> None:
+    looked, faults = examine_part(0, 40 * PARTS, 1_000)
+    assert not faults, "\n".join(faults)
+    assert looked > 500
 
 
 def test_two_appends_that_wait_share_a_write_and_a_sync() -> None:

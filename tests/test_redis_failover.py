@@ -10,6 +10,7 @@ from stores_core import InvalidRequestError, StoreUnavailableError, open_backend
 from tests.conftest import Python
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_twenty_failovers_lose_nothing_that_a_replica_had(root: Path, python: Python) -> None:
     ran = python("-m", "tests.redis_failover", "--kills", "20", cwd=root, seconds=380)

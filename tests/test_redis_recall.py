@@ -165,6 +165,7 @@ async def test_the_second_query_of_a_small_namespace_reads_no_vectors(redis_url:
     assert sent < 10 * 10_000, f"{sent} bytes for ten queries of ten notes"
 
 
+@pytest.mark.long
 def test_embeddings_conform_where_every_query_asks_a_set(redis: str) -> None:
     ran = run(
         [

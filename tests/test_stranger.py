@@ -10,7 +10,7 @@ import stores_core
 from tests.conftest import ROOT, Python
 from tests.wheels import TEMPLATE, strangers_python
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 PAGE = (ROOT / "docs" / "write-a-backend.md").read_text(encoding="utf-8")
 SOURCES = sorted((TEMPLATE / "src").rglob("*.py"))
 
