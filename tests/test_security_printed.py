@@ -19,7 +19,6 @@ CANARY = "Zq7canaryZq7"
 LOUD = ("--quick", "-vv", "--showlocals", "--tb=long", "-rA")
 SPOILED = [
     ("ListedHeadersHaveNoCounts", "listing and runs_of_one_moment or full_headers"),
-    ("NamespacesOfAllTenantsAreListed", "isolation and a_stranger_a_note"),
     ("UnknownResultIsEmpty", "an_unknown_ref"),
 ]
 
