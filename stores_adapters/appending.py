@@ -4,13 +4,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 from stores_core.backend import Backend
-from stores_core.entries import (
-    Event,
-    Message,
-)
-from stores_core.runs import (
-    AppendResponse,
-)
+from stores_core.entries import Event, Message
+from stores_core.runs import AppendResponse
 
 
 async def append_or_create(

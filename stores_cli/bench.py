@@ -18,9 +18,7 @@ from stores_cli.options import Json, Url
 from stores_cli.output import Output
 from stores_cli.urls import in_tenant, opened, shown, url_or_default
 from stores_core.backend import Backend
-from stores_core.entries import (
-    Message,
-)
+from stores_core.entries import Message
 from stores_core.memory import MemoryItem
 
 commands = group()

@@ -4,17 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 from stores_cli.paging import PAGE, Read
 from stores_core.codec import encode
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.errors import InvalidRequestError, StoreError
 from stores_core.front import RunsFront
-from stores_core.runs import (
-    ReadEventsResponse,
-    ReadMessagesResponse,
-    RunInfo,
-)
+from stores_core.runs import ReadEventsResponse, ReadMessagesResponse, RunInfo
 
 
 def length_of(info: RunInfo, log: str) -> int:

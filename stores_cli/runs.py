@@ -26,13 +26,8 @@ from stores_cli.reading import entries, page_of
 from stores_cli.transcript import event_lines, message_lines
 from stores_cli.urls import opened
 from stores_core.backend import Backend
-from stores_core.entries import (
-    Event,
-    Message,
-)
-from stores_core.runs import (
-    RunInfo,
-)
+from stores_core.entries import Event, Message
+from stores_core.runs import RunInfo
 from stores_core.values import system_clock
 
 commands = group()

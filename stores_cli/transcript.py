@@ -5,11 +5,7 @@ from typing import Any, cast
 
 from stores_cli.output import moment
 from stores_core.codec import canonical
-from stores_core.entries import (
-    Event,
-    Message,
-    ToolCall,
-)
+from stores_core.entries import Event, Message, ToolCall
 from stores_core.tool_results import ToolResult
 
 INDENT = "    "

@@ -16,14 +16,7 @@ from typing import Any, Generic, TypeVar, cast, get_args
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from stores_core.entries import (
-    Compaction,
-    Event,
-    Message,
-    Signal,
-    ToolCall,
-    TurnResult,
-)
+from stores_core.entries import Compaction, Event, Message, Signal, ToolCall, TurnResult
 from stores_core.errors import CorruptRecordError, InvalidRequestError
 from stores_core.shape import Shape, Value, kept_text, path_of, replaced, wire_name
 from stores_core.tool_results import ToolResult

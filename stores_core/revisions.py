@@ -1,13 +1,18 @@
 """Revisions of a stored format, and what one is to this code."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
 
 from stores_core.errors import InvalidRequestError
 
 _NAME = re.compile(r"([0-9]{4})(?:_from_([0-9]{4}))?")
 _PACKED = 1_000
+
+W = TypeVar("W")
+W_co = TypeVar("W_co", covariant=True)
 
 
 class State(StrEnum):
@@ -78,3 +83,49 @@ def destination(target: str, found: Revision, code: Revision) -> int:
             field="target", found=repr(target[:40]), allowed=f"a revision from 1 to {code.number}"
         )
     return number
+
+
+class Change(Protocol[W_co]):
+    """A module that leads to a revision, and back. The first line of its docstring says what is new
+    there."""
+
+    __doc__: str | None
+
+    @property
+    def upgrade(self) -> W_co: ...
+    @property
+    def downgrade(self) -> W_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[W]):
+    """From one revision to the next, or back. ``work`` may be repeated after a cut."""
+
+    sentence: str
+    start: Revision
+    end: Revision
+    work: W
+
+
+def steps(
+    revisions: Mapping[int, Revision], changes: Mapping[int, Change[W]], start: int, end: int
+) -> Sequence[Step[W]]:
+    """The steps between two revisions. ``changes`` leads to each but the first."""
+    up = [
+        Step(_sentence(n, changes[n]), revisions[n - 1], revisions[n], changes[n].upgrade)
+        for n in range(start + 1, end + 1)
+    ]
+    return up + [
+        Step(
+            f"back from {_sentence(n, changes[n])}",
+            revisions[n],
+            revisions[n - 1],
+            changes[n].downgrade,
+        )
+        for n in range(start, end, -1)
+    ]
+
+
+def _sentence(number: int, change: Change[object]) -> str:
+    about = (change.__doc__ or "").partition("\n")[0].rstrip(".")
+    return f"{number:04d}: {about}"

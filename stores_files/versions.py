@@ -1,13 +1,20 @@
 """The stored format: its revision, how a folder is recognised, and the way between revisions."""
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stores_core.codec import decode_json, encode_json
 from stores_core.errors import InvalidRequestError, SchemaVersionError
-from stores_core.revisions import Revision, State, destination, state_at
+from stores_core.revisions import (
+    Change,
+    Revision,
+    State,
+    Step,
+    destination,
+    state_at,
+    steps,
+)
 from stores_files.disk import Disk
 from stores_files.layout import MARKER, TENANT, TENANTS
 from stores_files.revisions import r0002_sums
@@ -41,42 +48,11 @@ class Marker(NamedTuple):
         return State.BEHIND if self.is_unfinished and state is State.CURRENT else state
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """From one revision to the next, or back. ``work`` is done in the folder of each tenant.
-
-    It passes over what it did before it was cut off.
-    """
-
-    sentence: str
-    start: Revision
-    end: Revision
-    work: Callable[[Disk, int], None]
-
-
-def _steps(start: int, end: int) -> Sequence[Step]:
-    up = [_up(number) for number in range(start + 1, end + 1)]
-    return up + [_down(number) for number in range(start, end, -1)]
-
+Work = Callable[[Disk, int], None]
+"""What a step does in the folder of each tenant; it passes over what was done before a cut."""
 
 _REVISIONS = {1: Revision(1, 1), 2: CODE}
-_MODULES = {2: r0002_sums}
-
-
-def _up(number: int) -> Step:
-    sentence = f"{number:04d}: {_about(number)}"
-    start, end = _REVISIONS[number - 1], _REVISIONS[number]
-    return Step(sentence, start, end, _MODULES[number].upgrade)
-
-
-def _down(number: int) -> Step:
-    sentence = f"back from {number:04d}: {_about(number)}"
-    start, end = _REVISIONS[number], _REVISIONS[number - 1]
-    return Step(sentence, start, end, _MODULES[number].downgrade)
-
-
-def _about(number: int) -> str:
-    return (_MODULES[number].__doc__ or "").partition("\n")[0].rstrip(".")
+_CHANGES: Mapping[int, Change[Work]] = {2: r0002_sums}
 
 
 def identify(disk: Disk, root: int, *, create: bool) -> Marker:
@@ -146,7 +122,7 @@ def _write(disk: Disk, root: int, marker: Marker) -> None:
     disk.sync_folder(root)
 
 
-def plan(found: Marker, target: str = "") -> Sequence[Step]:
+def plan(found: Marker, target: str = "") -> Sequence[Step[Work]]:
     """The steps to the revision that ``target`` names, or to the code's.
 
     Raises InvalidRequestError.
@@ -154,7 +130,7 @@ def plan(found: Marker, target: str = "") -> Sequence[Step]:
     start, end = found.revision.number, destination(target, found.revision, CODE)
     if found.is_unfinished and end >= start:
         start -= 1  # the step to it is taken again, from where it was cut off
-    return _steps(start, end)
+    return steps(_REVISIONS, _CHANGES, start, end)
 
 
 def migrate(disk: Disk, root: int, target: str = "", patience: float = 0) -> list[str]:

@@ -6,14 +6,22 @@ its identity.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from redis.exceptions import ResponseError
 
 from stores_core.errors import InvalidRequestError, SchemaVersionError, StoreUnavailableError
-from stores_core.revisions import Revision, State, destination, state_at
+from stores_core.revisions import (
+    Change,
+    Revision,
+    State,
+    Step,
+    destination,
+    state_at,
+    steps,
+)
 from stores_redis.keys import storage_meta, tenant_meta, tenants
 from stores_redis.revisions import r0002_counts
 from stores_redis.scripts import Script
@@ -36,36 +44,11 @@ _FOREIGN = (
 _CLAIM = Script("tenant_claim")
 
 
-class Step(NamedTuple):
-    """From one revision to the next, or back. ``work`` may be repeated after a cut."""
-
-    sentence: str
-    start: Revision
-    end: Revision
-    work: Callable[[Tenant, Hold], Awaitable[None]]
-
-
-def _steps(start: int, end: int) -> Sequence[Step]:
-    up = [_up(number) for number in range(start + 1, end + 1)]
-    return up + [_down(number) for number in range(start, end, -1)]
-
+Work = Callable[[Tenant, Hold], Awaitable[None]]
+"""What a step does, while it is held."""
 
 _REVISIONS = {1: Revision(1, 1), 2: CODE}
-_MODULES = {2: r0002_counts}
-
-
-def _up(number: int) -> Step:
-    sentence = f"{number:04d}: {_about(number)}"
-    return Step(sentence, _REVISIONS[number - 1], _REVISIONS[number], _MODULES[number].upgrade)
-
-
-def _down(number: int) -> Step:
-    sentence = f"back from {number:04d}: {_about(number)}"
-    return Step(sentence, _REVISIONS[number], _REVISIONS[number - 1], _MODULES[number].downgrade)
-
-
-def _about(number: int) -> str:
-    return (_MODULES[number].__doc__ or "").partition("\n")[0].rstrip(".")
+_CHANGES: Mapping[int, Change[Work]] = {2: r0002_counts}
 
 
 class Found(NamedTuple):
@@ -163,7 +146,7 @@ def refusal(found: Found) -> str:
     return _FOREIGN
 
 
-def plan(found: Found, target: str = "") -> Sequence[Step]:
+def plan(found: Found, target: str = "") -> Sequence[Step[Work]]:
     """The steps to the revision that ``target`` names, or to the code's.
 
     Raises InvalidRequestError.
@@ -179,7 +162,7 @@ def plan(found: Found, target: str = "") -> Sequence[Step]:
         )
     if found.is_unfinished and end >= start:
         start -= 1  # the step to it is taken again, from where it was cut off
-    return _steps(start, end)
+    return steps(_REVISIONS, _CHANGES, start, end)
 
 
 async def migrate(tenant: Tenant, target: str = "") -> list[str]:

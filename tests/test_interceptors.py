@@ -8,10 +8,7 @@ from typing import TypeVar
 import pytest
 
 from stores_core import Backend, open_backend
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.errors import (
     InvalidRequestError,
     OutcomeUnknownError,

@@ -4,10 +4,8 @@ import asyncio
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from stores_core import Backend, Event, InvalidRequestError, open_backend
 from stores_core.codec import canonical
 from stores_core.opening import schemes
 from tests.meanwhile import Meanwhile, repeating
+from tests.sdists import source_of
 
 pytest_plugins = ["tests.storages"]
 
@@ -305,24 +304,8 @@ async def test_a_run_whose_events_another_writes_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def sdk(request: pytest.FixtureRequest) -> Path:
-    """The source distribution of the installed SDK, unpacked; fetched once into pytest's cache."""
-    name = f"openai_agents-{version('openai-agents')}"
-    assert request.config.cache
-    folder = request.config.cache.mkdir("sdists")
-    if not (folder / name / "tests").is_dir():
-        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
-        wanted = f"openai-agents=={version('openai-agents')}"
-        done = subprocess.run(
-            [*fetch, "--no-binary", "openai-agents", wanted],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            pytest.skip(f"the source distribution of {wanted} cannot be had from the index")
-        with tarfile.open(folder / f"{name}.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
-    return folder / name
+    """The source distribution of the installed SDK, unpacked."""
+    return source_of("openai-agents", request.config)
 
 
 @pytest.mark.probe

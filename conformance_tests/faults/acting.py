@@ -10,10 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from stores_core.backend import Backend
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.memory import MemoryItem
 from stores_core.tool_results import ToolResult
 

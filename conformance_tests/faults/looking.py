@@ -10,14 +10,9 @@ from collections.abc import Sequence
 
 from conformance_tests.faults.writing import Stage, Told, result_text
 from stores_core.backend import Backend
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.memory import MemoryItem
-from stores_core.runs import (
-    ListRunsResponse,
-)
+from stores_core.runs import ListRunsResponse
 from stores_core.tool_results import ToolResult
 
 PATIENCE = 10.0

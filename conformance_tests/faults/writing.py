@@ -11,14 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stores_core.backend import Backend
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.memory import MemoryItem
-from stores_core.runs import (
-    AppendMessagesResponse,
-)
+from stores_core.runs import AppendMessagesResponse
 from stores_core.tool_results import ToolResult
 
 HOT_RUNS = 3

@@ -8,10 +8,7 @@ from typing import TypeVar
 
 from conformance_tests.model.refused import Refused
 from stores_core.codec import canonical
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.runs import (
     AppendEventsRequest,
     AppendEventsResponse,

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformance_tests.samples.sample import Sample
-from stores_core.entries import (
-    Message,
-)
+from stores_core.entries import Message
 from stores_core.values import MAX_DEPTH, MAX_INT_DIGITS
 
 

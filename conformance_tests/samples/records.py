@@ -5,10 +5,7 @@ from typing import Any
 
 from conformance_tests.samples.json_values import json_values, nested
 from conformance_tests.samples.sample import Sample
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.tool_results import ToolResult
 from stores_core.values import MAX_DEPTH
 

@@ -7,10 +7,7 @@ from typing import Annotated, NamedTuple, TypeVar
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from pydantic import Field, ValidationError
 
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.errors import CorruptRecordError
 from stores_core.shape import AsDict, AsTuple, Shape
 

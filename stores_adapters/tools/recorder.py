@@ -4,14 +4,9 @@ import secrets
 from collections.abc import Sequence
 
 from stores_core.backend import Backend
-from stores_core.entries import (
-    Event,
-    Message,
-)
+from stores_core.entries import Event, Message
 from stores_core.errors import InvalidRequestError
-from stores_core.runs import (
-    AppendMessagesResponse,
-)
+from stores_core.runs import AppendMessagesResponse
 
 
 class TurnRecorder:

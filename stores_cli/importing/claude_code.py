@@ -13,10 +13,7 @@ from stores_cli.importing.sessions import SOURCE, Session
 from stores_cli.importing.sources import Source
 from stores_core import COMPACTION
 from stores_core.codec import encode_json
-from stores_core.entries import (
-    Compaction,
-    Message,
-)
+from stores_core.entries import Compaction, Message
 
 _MESSAGES = ("user", "assistant")
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -9,9 +9,7 @@ from stores_cli.importing.parts import spoken
 from stores_cli.importing.sessions import Session, call
 from stores_cli.importing.sources import Source
 from stores_core import COMPACTION, ToolCall
-from stores_core.entries import (
-    Compaction,
-)
+from stores_core.entries import Compaction
 
 
 def recognises(source: Source) -> bool:

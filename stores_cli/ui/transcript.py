@@ -8,11 +8,7 @@ from stores_cli.output import moment
 from stores_cli.transcript import CUT, result_text
 from stores_cli.ui.markup import Markup, element, joined, link
 from stores_core.codec import canonical, decode_json
-from stores_core.entries import (
-    Event,
-    Message,
-    ToolCall,
-)
+from stores_core.entries import Event, Message, ToolCall
 
 LOGS = ("messages", "events")
 ROLES = frozenset({"user", "assistant", "tool", "system"})

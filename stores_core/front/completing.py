@@ -9,9 +9,7 @@ from pydantic_core import from_json, to_json
 
 from stores_core.admin import ListTenantsRequest
 from stores_core.codec import encode_checked, encode_metadata
-from stores_core.entries import (
-    Message,
-)
+from stores_core.entries import Message
 from stores_core.errors import InvalidRequestError, RecordTooLargeError
 from stores_core.front.opened import Opened
 from stores_core.limits import (

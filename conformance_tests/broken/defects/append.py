@@ -5,9 +5,7 @@ from datetime import UTC, datetime
 
 from conformance_tests.broken.defect import BrokenRuns, changed, defect
 from stores_core.codec import canonical
-from stores_core.entries import (
-    Message,
-)
+from stores_core.entries import Message
 from stores_core.runs import (
     AppendEventsRequest,
     AppendEventsResponse,

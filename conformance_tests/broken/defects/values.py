@@ -13,9 +13,7 @@ from conformance_tests.broken.defect import (
     defect,
 )
 from stores_core.codec import decode_event, decode_message, decode_tool_result, encode
-from stores_core.entries import (
-    Event,
-)
+from stores_core.entries import Event
 from stores_core.memory import (
     MemoryItem,
     PutMemoriesRequest,
