@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-.PHONY: help demo test long probes runtimes check format conform conform-postgres conform-redis conform-template contract kill-matrix mutants bench prove soak clean
+.PHONY: help demo test long probes runtimes check format conform conform-postgres conform-redis conform-redis-cluster conform-template contract kill-matrix mutants bench prove soak clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -86,7 +86,6 @@ bench: $(STAMP)  ## what the operations cost
 	$(PY) -m benchmarks
 
 prove: $(STAMP)  ## repeat all checks for PROVE_MINUTES (60), tallied in docs/proof.json
-	$(PY) -m pytest -n 2 -m long
 	$(PY) -m tests.prove --minutes $(PROVE_MINUTES)
 
 soak: $(STAMP)  ## as prove, until interrupted
