@@ -53,7 +53,10 @@ class Disk:
 
     def names(self, folder: int) -> list[str]:
         """What a folder holds, in no order."""
-        return os.listdir(folder)
+        # By a descriptor of its own: how far a listing has come belongs to the open folder, and
+        # two that share one miss names or meet them twice.
+        with self.opened(self.open_folder(folder, ".")) as listed:
+            return os.listdir(listed)
 
     def rename(self, folder: int, name: str, to: int, to_name: str) -> None:
         """Move a file over another, or a folder to a name that is free or an empty folder's."""
