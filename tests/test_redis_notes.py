@@ -179,14 +179,14 @@ async def test_what_others_write_is_seen_by_the_next_query(
         assert await found(query="strasse") == ["k0000"]
 
 
-async def test_the_second_query_of_a_small_namespace_reads_no_notes(redis_url: str) -> None:
-    async with open_backend(redis_url) as backend:
+async def test_the_second_query_of_a_small_namespace_reads_no_notes(own_redis: str) -> None:
+    async with open_backend(own_redis) as backend:
         await backend.memory.put_memories(items=items(1_000, "v" * 100))
         await backend.memory.list_memories(query="zzz")
-        before = int((await do(redis_url, "INFO", "stats"))["total_net_output_bytes"])
+        before = int((await do(own_redis, "INFO", "stats"))["total_net_output_bytes"])
         for _ in range(10):
             assert not (await backend.memory.list_memories(query="zzz")).items
-        sent = int((await do(redis_url, "INFO", "stats"))["total_net_output_bytes"]) - before
+        sent = int((await do(own_redis, "INFO", "stats"))["total_net_output_bytes"]) - before
     assert sent < 10_000, f"{sent} bytes for ten queries that found nothing"
 
 

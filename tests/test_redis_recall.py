@@ -38,14 +38,14 @@ async def calls(url: str, name: str) -> int:
 
 
 @pytest.fixture
-def sets(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def sets(own_redis: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A server with vector sets, where the smallest namespace is large enough for one."""
     try:
-        asyncio.run(do(redis_url, "VCARD", "none"))
+        asyncio.run(do(own_redis, "VCARD", "none"))
     except ResponseError:
         pytest.skip("this server has no vector sets")
     monkeypatch.setattr(vector_indexes, "LARGE_BYTES", 0)
-    return redis_url
+    return own_redis
 
 
 async def fill(backend: Backend, space: str, numbers: range) -> None:
@@ -154,14 +154,14 @@ async def test_a_set_that_holds_removed_notes_makes_no_answer_wrong(sets: str) -
             assert await keys(backend, "large", f"query {COUNT}") == expected
 
 
-async def test_the_second_query_of_a_small_namespace_reads_no_vectors(redis_url: str) -> None:
-    async with open_backend(redis_url, embedder=Numbered(ROWS)) as backend:
+async def test_the_second_query_of_a_small_namespace_reads_no_vectors(own_redis: str) -> None:
+    async with open_backend(own_redis, embedder=Numbered(ROWS)) as backend:
         await fill(backend, "s", range(1_000))
         await keys(backend, "s", "query 3")
-        before = int((await do(redis_url, "INFO", "stats"))["total_net_output_bytes"])
+        before = int((await do(own_redis, "INFO", "stats"))["total_net_output_bytes"])
         for _ in range(10):
             await keys(backend, "s", "query 3")
-        sent = int((await do(redis_url, "INFO", "stats"))["total_net_output_bytes"]) - before
+        sent = int((await do(own_redis, "INFO", "stats"))["total_net_output_bytes"]) - before
     assert sent < 10 * 10_000, f"{sent} bytes for ten queries of ten notes"
 
 

@@ -73,16 +73,16 @@ async def test_what_a_cut_put_sent_ends_by_itself(
         assert await do(redis_url, "TTL", key_of(redis_url, "result:r")) == -1
 
 
-async def test_a_slice_costs_the_slice(redis_url: str) -> None:
+async def test_a_slice_costs_the_slice(own_redis: str) -> None:
     text = "".join(f"{n:07}é" for n in range(1_000_000))
-    async with open_backend(redis_url) as backend:
+    async with open_backend(own_redis) as backend:
         await put(backend, "r", text)
-        before = int((await do(redis_url, "INFO", "stats"))["total_net_output_bytes"])
+        before = int((await do(own_redis, "INFO", "stats"))["total_net_output_bytes"])
         for offset in (0, 65_535, 4_000_000, 7_999_990, 8_000_000, 9_000_000):
             read = await backend.tool_results.read_tool_result(ref="r", offset=offset, limit=100)
             assert read.text == text[offset : offset + 100]
             assert read.characters == 8_000_000
-        sent = int((await do(redis_url, "INFO", "stats"))["total_net_output_bytes"]) - before
+        sent = int((await do(own_redis, "INFO", "stats"))["total_net_output_bytes"]) - before
         assert sent < 7 * 2 * 75_000
         read = await backend.tool_results.read_tool_result(ref="r", offset=1, limit=1_000_000)
         assert read.text == text[1:1_000_001]
