@@ -100,7 +100,7 @@ class FileMoving:
         def work(place: Place) -> int:
             # One import at a time: each looks at how much of the log is there and adds to it.
             with (
-                place.disk.locked(place[LOGS], self._tenant.storage.lock_timeout),
+                place.locked(LOGS, self._tenant.storage.lock_timeout),
                 among_logs(place, request.log) as found,
             ):
                 if found is None:

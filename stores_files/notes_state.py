@@ -61,7 +61,7 @@ def read_state(place: Place) -> NotesState:
 
 def change_state(place: Place, tenant: Tenant, change: Callable[[NotesState], NotesState]) -> None:
     """Replace notes.json, unless the change leaves it as it is."""
-    with place.disk.locked(place[NOTES], tenant.storage.lock_timeout):
+    with place.locked(NOTES, tenant.storage.lock_timeout):
         state = read_state(place)
         changed = change(state)
         if changed != state:

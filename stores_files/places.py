@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -33,6 +33,18 @@ class Place:
             if folder != opened:  # another thread was quicker
                 self.disk.close(opened)
         return folder
+
+    @contextlib.contextmanager
+    def locked(self, name: str, patience: float) -> Generator[None]:
+        """Holds the lock of one of the folders in it. Raises StoreUnavailableError.
+
+        By a descriptor of its own: a lock belongs to an open folder, and threads share the others.
+        """
+        with (
+            self.disk.opened(self.disk.open_folder(self.folder, name)) as folder,
+            self.disk.locked(folder, patience),
+        ):
+            yield
 
     def close(self) -> None:
         for folder in self._open.values():
