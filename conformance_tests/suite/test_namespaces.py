@@ -1,5 +1,6 @@
 """Namespaces: apart from one another, cleared whole, listed in order."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -100,6 +101,24 @@ async def test_clearing_the_empty_namespace_clears_only_that_one(lab: Lab) -> No
     assert (await client.memory.clear_namespace(namespace="")).deleted == 1
     assert await listed(client, "") == []
     assert await listed(client, "other") == ["k"]
+
+
+@proves("MEM-6", "ALL-7", needs=MEMORY, look_at="where versions of what is gone are remembered")
+async def test_no_version_comes_again_where_many_namespaces_are_cleared_at_once(lab: Lab) -> None:
+    spaces = [lab.new_id("space") for _ in range(16)]
+    for _ in range(2 if lab.quick else 5):
+        last: dict[str, int] = {}
+        for number, space in enumerate(spaces):
+            for _ in range(1 + number):
+                last[space] = (await write(lab.backend, space, "k")).version
+        clients = (lab.backend, lab.reader)
+        clearing = (
+            clients[number % 2].memory.clear_namespace(namespace=space)
+            for number, space in enumerate(spaces)
+        )
+        assert [answer.deleted for answer in await asyncio.gather(*clearing)] == [1] * len(spaces)
+        for space, version in last.items():
+            assert (await write(lab.reader, space, "k")).version > version
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])

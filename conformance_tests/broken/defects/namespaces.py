@@ -1,5 +1,6 @@
 """Namespaces that are cleared, listed or told apart wrongly."""
 
+import asyncio
 import fnmatch
 
 from conformance_tests.broken.defect import BrokenMemory, changed, defect
@@ -45,6 +46,34 @@ class ClearGoesByPrefix(BrokenMemory):
         for name in await namespaces(self.good, request.namespace):
             await self.good.clear_namespace(changed(request, namespace=name))
         return cleared
+
+
+@defect(
+    "MEM-6",
+    "ALL-7",
+    caught_by="test_namespaces.py::"
+    "test_no_version_comes_again_where_many_namespaces_are_cleared_at_once",
+)
+class ClearsForgetEachOther(BrokenMemory):
+    """Of clears at the same time one remembers which versions its notes had."""
+
+    clearing = 0
+    forgotten = frozenset[str]()
+
+    async def clear_namespace(self, request: ClearNamespaceRequest) -> ClearNamespaceResponse:
+        self.clearing += 1
+        await asyncio.sleep(0.001)
+        if self.clearing > 1:
+            self.forgotten |= {request.namespace}
+        self.clearing -= 1
+        return await self.good.clear_namespace(request)
+
+    async def put_memory(self, request: PutMemoryRequest) -> PutMemoryResponse:
+        answer = await self.good.put_memory(request)
+        if not answer.created or request.namespace not in self.forgotten:
+            return answer
+        self.forgotten -= {request.namespace}
+        return changed(answer, version=1)
 
 
 @defect(
