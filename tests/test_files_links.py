@@ -115,6 +115,7 @@ def test_check_says_what_a_disk_without_links_costs(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 2, "what was tried was left there"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_suite_of_forks_and_moving_passes_on_a_disk_without_links(tmp_path: Path) -> None:
     suite = subprocess.run(
@@ -138,10 +139,17 @@ SHARING = ["append to a fork", "fork", "fork at one", "put a result", "replace a
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "befores",
+    [["fork"], pytest.param(["append one", "delete"], marks=pytest.mark.long)],
+    ids=["fork", "others"],
+)
 @pytest.mark.parametrize("last", SHARING)
-def test_what_a_power_cut_leaves_of_copies_holds_what_was_acknowledged(last: str) -> None:
+def test_what_a_power_cut_leaves_of_copies_holds_what_was_acknowledged(
+    last: str, befores: list[str]
+) -> None:
     nodes, total = prepared(kind=LinklessDisk), 0
-    for names in ([last], *([before, last] for before in ("append one", "fork", "delete"))):
+    for names in ([last], *([before, last] for before in befores)):
         looked, faults = examine(nodes, names, disk=LinklessDisk, kind=LinklessDisk, most=200)
         assert not faults, "\n".join(faults)
         total += looked

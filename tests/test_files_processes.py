@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need floc
 PROCESSES = 4
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_four_processes_pass_the_suite_on_one_folder(tmp_path: Path) -> None:
     told = "test_concurrency or test_racing or test_keys or test_fork or test_deleting"

@@ -89,6 +89,7 @@ for left in range(100):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("third", [False, True], ids=["concurrently", "in a transaction"])
 def test_a_step_whose_process_was_killed_at_any_statement_can_be_taken_again(
     server: Server, root: Path, python: Python, tmp_path: Path, *, third: bool

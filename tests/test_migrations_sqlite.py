@@ -267,6 +267,7 @@ def test_of_sixteen_processes_that_migrate_at_once_one_takes_each_step(
     assert sorted(ran.stdout.split()) == ["0"] * 15 + ["1"]
 
 
+@pytest.mark.long
 def test_a_process_killed_at_any_statement_leaves_the_file_as_it_was(
     old: Path, root: Path, python: Python
 ) -> None:

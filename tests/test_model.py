@@ -263,7 +263,13 @@ CAUGHT: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", CAUGHT)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "ScoreIsRounded" else pytest.param(name, marks=pytest.mark.long)
+        for name in CAUGHT
+    ],
+)
 def test_a_wrong_store_is_caught_by_a_short_program_that_can_be_pasted(name: str) -> None:
     stores = [store for store in CAUGHT[name] if store in PARTS]
     embedding = "embedding" in CAUGHT[name]

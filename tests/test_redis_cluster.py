@@ -114,6 +114,7 @@ async def test_a_slot_on_its_way_is_waited_for_as_long_as_the_caller_says(
         assert found.message_count == 5, "what was refused has not happened, the rest once"
 
 
+@pytest.mark.long
 async def test_a_storm_of_forks_while_slots_move(cluster: EmbeddedCluster, url: str) -> None:
     """Every id goes to one of those that ask for it, and holds that one's content."""
     won: dict[str, list[str]] = {}
