@@ -1,4 +1,4 @@
-"""Threads share open folders, but neither a place in a listing nor a lock, which belong to those."""
+"""Threads share open folders, but no place in a listing and no lock: those belong to a folder."""
 
 import asyncio
 import contextlib
@@ -34,9 +34,8 @@ async def test_a_folder_is_locked_against_other_threads_of_its_client(
             with place.locked(name, 0.01):
                 pass
 
-        with place.locked(name, 1):
-            with pytest.raises(StoreUnavailableError):
-                await asyncio.to_thread(locked)
+        with place.locked(name, 1), pytest.raises(StoreUnavailableError):
+            await asyncio.to_thread(locked)
         await asyncio.to_thread(locked)
     await storage.close()
 
