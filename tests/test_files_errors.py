@@ -28,9 +28,7 @@ def test_a_process_that_ends_at_any_call_leaves_nothing_in_the_way(step: str, ev
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 @pytest.mark.parametrize("step", ALL)
-def test_a_disk_that_fails_at_any_call_loses_nothing(
-    step: str, for_ever: bool, every: int
-) -> None:
+def test_a_disk_that_fails_at_any_call_loses_nothing(step: str, for_ever: bool, every: int) -> None:
     outcomes = list(interruptions(ALL[step], errno.EIO, for_ever=for_ever, every=every))
     assert not [fault for each in outcomes for fault in each.faults]
     endings = {each.ending for each in outcomes}

@@ -74,6 +74,7 @@ async def test_each_wheel_brings_the_version_that_it_is_asked_for(version: str) 
         assert f"'redis_version': '{version}." in await answer(server.url, "INFO", "server")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", INSTALLED)
 def test_what_else_is_installed_conforms(name: str) -> None:

@@ -53,7 +53,16 @@ def _printed(*arguments: str, **environment: str) -> tuple[int, str]:
     return ran.returncode, ran.stdout + ran.stderr
 
 
-@pytest.fixture(params=[backend for backend in BACKENDS if backend != "memory"])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        *(
+            pytest.param(backend, marks=() if backend == "postgres" else pytest.mark.long)
+            for backend in BACKENDS
+            if backend not in ("memory", "sqlite")
+        ),
+    ]
+)
 def filled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A storage that users have filled. (What is in memory is of one process alone.)"""
     url = url_of(request.param, request, tmp_path)
