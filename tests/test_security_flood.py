@@ -57,7 +57,18 @@ asyncio.run(main())
 """
 
 
-FLOODS = "entries events many notes metadata entry result query cursor id".split()
+FLOODS = [
+    "entries",
+    "events",
+    "many",
+    "notes",
+    "metadata",
+    "entry",
+    "result",
+    "query",
+    "cursor",
+    "id",
+]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of addresses is Linux's")

@@ -5,6 +5,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -25,11 +26,16 @@ INFLATING = {"gzip", "bz2", "lzma", "zipfile", "tarfile", "brotli", "lz4", "snap
 FETCHING = {"socket", "urllib.request", "http", "requests", "httpx", "aiohttp", "ftplib"}
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def trees(*packages: str) -> Iterator[tuple[Path, ast.Module]]:
     """Every module of ours, with where it is."""
     for package in packages:
         for path in sorted((ROOT / package).rglob("*.py")):
-            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+            yield path.relative_to(ROOT), parsed(path)
 
 
 def imported(tree: ast.Module) -> set[str]:
