@@ -55,8 +55,11 @@ class Disk:
         """What a folder holds, in no order."""
         # By a descriptor of its own: how far a listing has come belongs to the open folder, and
         # two that share one miss names or meet them twice.
-        with self.opened(self.open_folder(folder, ".")) as listed:
+        listed: int = self.open_folder(folder, ".")
+        try:
             return os.listdir(listed)
+        finally:
+            self.close(listed)
 
     def rename(self, folder: int, name: str, to: int, to_name: str) -> None:
         """Move a file over another, or a folder to a name that is free or an empty folder's."""
