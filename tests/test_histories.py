@@ -276,6 +276,10 @@ SOUND: dict[str, list[Record]] = {
         *BEGIN, append((6, 7), "c", (4, 1), key="k"), load((8, 9), [*A, *B, "c/0"], B),
         append((10, 30), "c", (1, 0), key="k"), delete((12, 13)), create((14, 15), "M"),
         get((32, 33), (1, 0), life="M")],
+    "a page of one life, whose entries came along to the next one too": [
+        *BEGIN, fork((6, 7), 3), tail((8, 30), 0, A + B, 3, run="f"), delete((10, 11), run="f"),
+        fork((12, 13), 1, at=1, life="G", new="f"), END,
+        load((92, 93), A[:1], life="G", run="f", parent_id="r", fork_point=1)],
     "a delete of unknown outcome": [*BEGIN, delete((6, 7), outcome=UNKNOWN),
         get((8, 9), (3, 1)), gone((10, 11))],
     "a create of unknown outcome, deleted unseen": [create((0, 1), outcome=UNKNOWN),

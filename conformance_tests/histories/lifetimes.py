@@ -1,7 +1,7 @@
 """One life of a run id, from the call that began it, and which calls can have belonged to it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance_tests.histories.logs import HistoryFaultError, Log, batch_of
@@ -102,7 +102,7 @@ def _set_ends(records: Sequence[Record], lives: Mapping[str, Sequence[Life]]) ->
 
 def settle(records: Sequence[Record], lives: Mapping[str, Sequence[Life]]) -> list[Record]:
     """Enter each call into the life that it belonged to; those of which that cannot be told."""
-    sends = Counter(record.sent.batch for record in records if record.operation == "append")
+    sends = Counter((record.run_id, name) for record in records for name in _sent(record))
     by_token = {life.token: life for family in lives.values() for life in family}
     unclear: list[Record] = []
     rest: list[Record] = []
@@ -122,11 +122,12 @@ def settle(records: Sequence[Record], lives: Mapping[str, Sequence[Life]]) -> li
         family = lives.get(record.run_id, ())
         if len(family) > 1:
             family = [life for life in family if life.may_have(record)]
-            # What was sent again may have met another life each time, and found room in both.
+            # What was sent again may have met another life each time, and found room in both. And
+            # what was sent to another run may have come along with more than one fork to this id.
             at_home = {
                 token
                 for name in _named(record)
-                if sends[name] < 2
+                if sends[record.run_id, name] == 1
                 for token in homes.get((record.run_id, name), ())
             }
             family = [life for life in family if life.token in at_home] or family
@@ -137,12 +138,17 @@ def settle(records: Sequence[Record], lives: Mapping[str, Sequence[Life]]) -> li
     return unclear
 
 
+def _sent(record: Record) -> Iterator[str]:
+    """The batch, or the value of a label, that a call sent."""
+    if record.sent.batch:
+        yield record.sent.batch
+    if record.sent.label:
+        yield f"{record.sent.label}={record.sent.value}"
+
+
 def _named(record: Record) -> set[str]:
     """The batches, and the values of labels, that a call sent or showed."""
-    sent, answer = record.sent, record.answer
-    named = {sent.batch} if sent.batch else set[str]()
-    if sent.label:
-        named.add(f"{sent.label}={sent.value}")
+    named, answer = set(_sent(record)), record.answer
     if answer is not None:
         named |= {f"{label}={value}" for label, value in answer.labels.items()}
         for part in (answer.messages, answer.events):
