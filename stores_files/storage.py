@@ -122,7 +122,11 @@ class Storage:
 
         Raises StoreUnavailableError while others have the folder open.
         """
-        with self.disk.locked(self.root, self.lock_timeout):
+        with (
+            # Of its own: two tasks that share a descriptor would hold its lock together.
+            self.disk.opened(self.disk.open_folder(self.root, ".")) as root,
+            self.disk.locked(root, self.lock_timeout),
+        ):
             self.marker = read_marker(self.disk, self.root)
             if not plan(self.marker, target):
                 return []

@@ -158,7 +158,7 @@ class SimulatedDisk(Disk):
 
     def open_folder(self, folder: int, name: str) -> int:
         self._call("open_folder")
-        inode = self._inode(folder, name)
+        inode = self._files[folder] if name == "." else self._inode(folder, name)
         if not isinstance(self.nodes[inode], dict):
             raise _error(errno.ENOTDIR)
         return self._opened_as(inode)
