@@ -36,14 +36,15 @@ class Answers:
             if notes is None:
                 self._known.pop((namespace, question), None)
                 return None
-            found = answer(notes)
-        # The stamp is the older one, so what was written meanwhile is looked at next time.
-        self._known[namespace, question] = (*stamp, found)
+            found, end = answer(notes), notes.end
+        # A stamp of anything else, such as a write that failed then, may be that of a later batch.
+        if stamp[1] == end:
+            self._known[namespace, question] = (*stamp, found)
         return found
 
 
 def _stamp(place: Place, namespace: str) -> tuple[bytes, int]:
-    """Another one after each write: a journal only grows, and each has a name of its own."""
+    """Another one after each batch: they only grow, and each journal has a name of its own."""
     disk = place.disk
     with (
         contextlib.suppress(FileNotFoundError),

@@ -120,8 +120,8 @@ class Journal:
                 self.last = self.commit_at(self._limit)
             return
         size = self._disk.size(self._file)
-        if size == self._size:
-            return
+        if size == self._size and not self.torn:
+            return  # a torn tail may have made way for a batch of as many bytes
         if size < self.end:
             raise corrupt("it is shorter than what was committed")
         self._take_newest(size)

@@ -87,6 +87,11 @@ class NoteFolder:
         """Bytes at the end of the journal that are no whole batch."""
         return self._journal.torn if self._journal else 0
 
+    @property
+    def end(self) -> int:
+        """Bytes of the journal that count."""
+        return self._journal.end if self._journal else 0
+
     # What others have written
 
     def refresh(self) -> None:
