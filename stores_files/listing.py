@@ -247,6 +247,8 @@ class Listing:
                 disk.opened(self._opened(folder)) as file,
                 disk.locked(file, self._lock_timeout),
             ):
+                if not self._is_at(folder, file):
+                    return 0  # somebody else has just done it, and lines may have come since
                 self._refresh(folder)
                 kept = self._latest(file)
                 self._write_anew(folder, kept)
