@@ -13,7 +13,6 @@ import pytest
 
 from stores_core import MemoryItem
 from stores_core.moving import ExportEntriesRequest, ImportEntriesRequest
-from stores_core.values import system_clock
 from stores_files.backend import open_files
 from stores_files.commits import MESSAGES, Batch
 from stores_files.disk import Disk
@@ -99,7 +98,7 @@ async def test_two_imports_at_once_into_one_log_keep_what_either_was_told(tmp_pa
     disk = Held()
 
     def imported(entries: tuple[bytes, ...], start: int) -> ImportEntriesRequest:
-        return ImportEntriesRequest(log=ID, entries=entries, start=start, at=system_clock())
+        return ImportEntriesRequest(log=ID, entries=entries, start=start)
 
     async with opened(tmp_path, disk) as tenant:
         moving = FileMoving(tenant)
