@@ -4,9 +4,11 @@
 event store of its own. Needs the extra ``mcp``.
 """
 
+import asyncio
 import secrets
 from typing import Any
 from urllib.parse import quote, unquote
+from weakref import WeakValueDictionary
 
 from stores_core import Backend, Event, InvalidRequestError
 from stores_core.extras import need
@@ -36,6 +38,18 @@ STREAM = {"mcp": "stream"}
 SESSION = "mcp-session"
 
 
+class _Stream:
+    """A stream while something of it is stored or replayed here."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        """Held while an event is stored: they get their positions in the order they came in."""
+        self.storing = 0
+        """How many events are being stored, or wait for their turn."""
+        self.count = 0
+        """The events that the stream has at least."""
+
+
 class BackendEventStore(EventStore):
     """The streams of one session, each the event log of a run.
 
@@ -49,6 +63,7 @@ class BackendEventStore(EventStore):
     def __init__(self, backend: Backend, session: str) -> None:
         self._backend = backend
         self._session = session
+        self._streams = WeakValueDictionary[StreamId, _Stream]()
 
     async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
         """Keep one message of a stream, or None for the event that opens a connection.
@@ -61,9 +76,16 @@ class BackendEventStore(EventStore):
             text = jsonrpc_message_adapter.dump_json(message, by_alias=True, exclude_unset=True)
             event = Event(kind=MESSAGE, text=text.decode())
         labels = {**STREAM, SESSION: self._session}
-        answer = await append_or_create(
-            self._backend, self.run_id(stream_id), events=[event], labels=labels
-        )
+        stream = self._stream(stream_id)
+        stream.storing += 1
+        try:
+            async with stream.turn:
+                answer = await append_or_create(
+                    self._backend, self.run_id(stream_id), events=[event], labels=labels
+                )
+                stream.count = answer.event_count
+        finally:
+            stream.storing -= 1
         return self.event_id(stream_id, answer.event_count - 1)
 
     async def replay_events_after(
@@ -71,12 +93,16 @@ class BackendEventStore(EventStore):
     ) -> StreamId | None:
         """Send the messages that came after an event, of its stream alone, oldest first.
 
+        It ends when this store has nothing of the stream left to store: the SDK sends an event that
+        is stored before the replay ends to nobody, and gives the client an id right after it.
+
         None, and nothing sent, for an id that no event of this session has.
         """
         place = self._place_of(last_event_id)
         if place is None:
             return None
         stream_id, start = place
+        stream = self._stream(stream_id)
         while True:
             try:
                 page = await self._backend.runs.read_events(
@@ -91,7 +117,10 @@ class BackendEventStore(EventStore):
                     message = jsonrpc_message_adapter.validate_json(event.text or "")
                     await send_callback(EventMessage(message, self.event_id(stream_id, position)))
             start = page.next
-            if start == page.count:
+            if stream.storing:
+                async with stream.turn:
+                    pass
+            elif start >= max(page.count, stream.count):
                 return stream_id
 
     async def forget(self) -> None:
@@ -107,6 +136,10 @@ class BackendEventStore(EventStore):
     def event_id(self, stream_id: StreamId, position: int) -> EventId:
         """The id of the event at a position of the stream, counted from 0."""
         return f"{position}/{quote(self._session, safe='')}/{quote(stream_id, safe='')}"
+
+    def _stream(self, stream_id: StreamId) -> _Stream:
+        """The one that all hold who are at work on this stream."""
+        return self._streams.setdefault(stream_id, _Stream())
 
     def _place_of(self, event_id: EventId) -> tuple[StreamId, int] | None:
         """The stream of an event, and the position after it; None for what is no id of ours."""

@@ -35,27 +35,37 @@ def standing_in(original: Any) -> Any:
     class StandIn(original):
         def __init__(self) -> None:
             super().__init__()  # type: ignore[reportUnknownMemberType] - of a class not known here
-            self._session = secrets.token_hex(8)
-            self._ours: dict[str, str] = {}
+            self._kept: BackendEventStore | None = None
+            self._numbers: dict[str, str] = {}
+            self._numbered = asyncio.Condition()
 
         async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
             ours = await (await self._store()).store_event(stream_id, message)
             number: str = await super().store_event(stream_id, message)  # type: ignore[reportUnknownMemberType] - as above
-            self._ours[number] = ours
+            async with self._numbered:
+                self._numbers[ours] = number
+                self._numbered.notify_all()
             return number  # type: ignore[reportUnknownVariableType] - as above
 
         async def replay_events_after(
             self, last_event_id: str, send_callback: EventCallback
         ) -> str | None:
             async def send(event: EventMessage) -> None:
-                [number] = [of for of, ours in self._ours.items() if ours == event.event_id]
-                await send_callback(EventMessage(event.message, number))
+                # A replay may read an event before the task that stores it goes on.
+                async with self._numbered:
+                    await self._numbered.wait_for(lambda: event.event_id in self._numbers)
+                await send_callback(EventMessage(event.message, self._numbers[str(event.event_id)]))
 
-            ours = self._ours.get(last_event_id, last_event_id)
+            ours = {number: ours for ours, number in self._numbers.items()}.get(
+                last_event_id, last_event_id
+            )
             return await (await self._store()).replay_events_after(ours, send)
 
         async def _store(self) -> BackendEventStore:
-            return BackendEventStore(await backend_of_this_loop(), self._session)
+            if self._kept is None:
+                made = BackendEventStore(await backend_of_this_loop(), secrets.token_hex(8))
+                self._kept = self._kept or made  # another task may have been faster
+            return self._kept
 
     return StandIn
 
