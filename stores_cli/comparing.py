@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
-from stores_cli.paging import PAGE, Read, pages, paired, parting, tied
+from stores_cli.paging import PAGE, Read, paired, parting, tied
 from stores_cli.reading import read_run
 from stores_cli.transfer import NAMED, Lengths, Selection, runs_of
 from stores_core.backend import Backend
@@ -18,6 +18,7 @@ from stores_core.codec import canonical
 from stores_core.front import MovingFront
 from stores_core.moving import LogRange, MemoryRecord, RunRecord, ToolResultRecord
 from stores_core.values import micros
+from stores_core.walking import pages
 
 R = TypeVar("R")
 Place = tuple[int | str, ...]

@@ -8,13 +8,14 @@ from stores_cli.commands import command, group
 from stores_cli.exits import Exit
 from stores_cli.options import Json, Limit, RunId, Tenant, Url, pairs
 from stores_cli.output import Output, json_of
-from stores_cli.paging import pages, parting
+from stores_cli.paging import parting
 from stores_cli.reading import entries, length_of, read_run
 from stores_cli.runs import Full, absent, print_entry
 from stores_cli.urls import opened
 from stores_core.backend import Backend
 from stores_core.front import RunsFront
 from stores_core.runs import RunInfo
+from stores_core.walking import pages
 
 commands = group()
 

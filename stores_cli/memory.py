@@ -11,12 +11,13 @@ from stores_cli.embedders import embedder_of
 from stores_cli.exits import Exit
 from stores_cli.options import Json, Limit, Namespace, Tenant, Url, pairs
 from stores_cli.output import Output, json_of, moment
-from stores_cli.paging import PAGE, first_of, pages
+from stores_cli.paging import PAGE, first_of
 from stores_cli.urls import opened
 from stores_core.backend import Backend
 from stores_core.codec import parse_json
 from stores_core.errors import InvalidRequestError
 from stores_core.memory import MemoryItem, ScoredMemory
+from stores_core.walking import pages
 
 commands = group("memory", "Notes in working memory: list, recall, put, delete.")
 

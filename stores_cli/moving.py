@@ -11,7 +11,6 @@ from stores_cli.commands import command, group
 from stores_cli.exits import Exit
 from stores_cli.options import AllTenants, Json, Tenant, since_option
 from stores_cli.output import Output
-from stores_cli.paging import pages
 from stores_cli.target import Target
 from stores_cli.transfer import Names, Selection, Tally, move, notes_of, read, results_of, runs_of
 from stores_cli.urls import opened
@@ -20,6 +19,7 @@ from stores_core.backend import Backend
 from stores_core.errors import InvalidRequestError, SchemaVersionError
 from stores_core.opening import open_backend
 from stores_core.revisions import State
+from stores_core.walking import pages
 
 commands = group()
 

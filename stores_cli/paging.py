@@ -1,32 +1,17 @@
-"""Walking through pages, and through two sequences or two logs side by side."""
+"""Cutting pages off, and walking through two sequences or two logs side by side."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-PAGE = 1_000
+from stores_core.limits import PAGE_ENTRIES
+from stores_core.walking import Page
 
-
-class Page(Protocol):
-    @property
-    def next_cursor(self) -> str: ...
-
+PAGE = PAGE_ENTRIES
 
 A = TypeVar("A", bound=Page)
 E = TypeVar("E")
 R = TypeVar("R")
-
-
-async def pages(
-    operation: Callable[..., Awaitable[A]], *, limit: int = PAGE, **fields: Any
-) -> AsyncGenerator[A]:
-    """All pages of an operation that has a cursor, ``limit`` entries each."""
-    cursor, more = "", True
-    while more:
-        page = await operation(limit=limit, cursor=cursor, **fields)
-        yield page
-        cursor = page.next_cursor
-        more = bool(cursor)
 
 
 async def first_of(

@@ -8,9 +8,10 @@ from stores_cli.commands import command, group
 from stores_cli.exits import Exit
 from stores_cli.options import Json, LabelFilter, Limit, Tenant, Url, pairs
 from stores_cli.output import Output, json_of, moment
-from stores_cli.paging import PAGE, first_of, pages
+from stores_cli.paging import PAGE, first_of
 from stores_cli.urls import opened
 from stores_core.codec import decode_json, encode
+from stores_core.walking import pages
 
 commands = group("results", "Tool results: list, read, search, delete.")
 

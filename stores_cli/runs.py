@@ -21,7 +21,7 @@ from stores_cli.options import (
     since_option,
 )
 from stores_cli.output import Output, json_of, moment
-from stores_cli.paging import PAGE, pages
+from stores_cli.paging import PAGE
 from stores_cli.reading import entries, page_of
 from stores_cli.transcript import event_lines, message_lines
 from stores_cli.urls import opened
@@ -29,6 +29,7 @@ from stores_core.backend import Backend
 from stores_core.entries import Event, Message
 from stores_core.runs import RunInfo
 from stores_core.values import system_clock
+from stores_core.walking import pages
 
 commands = group()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from stores_cli.paging import PAGE, pages
+from stores_cli.paging import PAGE
 from stores_core.backend import Backend
 from stores_core.front import MovingFront
 from stores_core.moving import (
@@ -25,6 +25,7 @@ from stores_core.moving import (
     ToolResultRecord,
 )
 from stores_core.runs import RunInfo
+from stores_core.walking import pages
 
 LOGS_KNOWN = 10_000
 """So many lengths of logs are remembered; of others the target is asked again."""

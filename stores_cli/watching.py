@@ -6,12 +6,12 @@ from hashlib import blake2b
 
 import numpy as np
 
-from stores_cli.paging import pages
 from stores_cli.transfer import Names, Piece, Selection
 from stores_core.backend import Backend
 from stores_core.codec import canonical
 from stores_core.moving import ImportRunRequest
 from stores_core.runs import RunInfo
+from stores_core.walking import pages
 
 
 class Watch:

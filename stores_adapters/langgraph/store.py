@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from langgraph.store.base import (
@@ -44,6 +45,7 @@ from stores_core.backend import Backend
 from stores_core.errors import InvalidRequestError
 from stores_core.limits import PAGE_ENTRIES
 from stores_core.memory import ScoredMemory, StoredMemory
+from stores_core.walking import pages
 
 
 class BackendStore(BaseStore):
@@ -55,10 +57,11 @@ class BackendStore(BaseStore):
     finds substrings where not. Items put with ``index=False`` have no text: they come last in a
     ranking, without a score. A value must be plain JSON.
 
-    ``ttl`` is LangGraph's: ``default_ttl`` in minutes, and ``refresh_on_read``. An expired item is
-    gone from every read at once; `sweep_ttl` frees its storage, and the host calls it when it
-    likes. Make the store in the event loop of the backend; the synchronous methods work from other
-    threads while that loop runs.
+    ``ttl`` is LangGraph's: ``default_ttl`` in minutes, ``refresh_on_read``, ``omit_expired``. An
+    expired item is gone from every read at once; with ``omit_expired`` a namespace that has no
+    other item is too, at a read for each namespace listed. `sweep_ttl` frees their storage, and
+    the host calls it when it likes. Make the store in the event loop of the backend; the
+    synchronous methods work from other threads while that loop runs.
     """
 
     supports_ttl = True
@@ -227,40 +230,32 @@ class BackendStore(BaseStore):
     async def _notes_in(
         self, namespace: str, where: Mapping[str, Any], limit: int = PAGE_ENTRIES
     ) -> AsyncGenerator[ScoredMemory]:
-        cursor = ""
-        while True:
-            page = await self._memory.list_memories(
-                namespace=namespace, where=where, cursor=cursor, limit=limit
-            )
+        listing = pages(self._memory.list_memories, limit=limit, namespace=namespace, where=where)
+        async for page in listing:
             for scored in page.items:
                 yield scored
-            cursor = page.next_cursor
-            if not cursor:
-                return
 
     async def _list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
         names = self._namespaces(fixed_prefix(conditions))
-        found = {
-            labels[: op.max_depth]
-            async for labels in _split(names)
-            if all(meets(labels, condition) for condition in conditions)
-        }
+        omitting = (self.ttl_config or {}).get("omit_expired", False)
+        found: set[tuple[str, ...]] = set()
+        async for name in names:
+            labels = labels_of(name)
+            if not all(meets(labels, condition) for condition in conditions):
+                continue
+            if not omitting or await self._has_a_live_item(name):
+                found.add(labels[: op.max_depth])
         return sorted(found)[op.offset : op.offset + op.limit]
 
+    async def _has_a_live_item(self, namespace: str) -> bool:
+        async with aclosing(self._notes_in(namespace, {}, 10)) as notes:
+            async for scored in notes:
+                if not kept_of(scored.item).is_expired(self._now()):
+                    return True
+        return False
+
     async def _namespaces(self, prefix: str) -> AsyncGenerator[str]:
-        cursor = ""
-        while True:
-            page = await self._memory.list_namespaces(
-                prefix=prefix, cursor=cursor, limit=PAGE_ENTRIES
-            )
+        async for page in pages(self._memory.list_namespaces, prefix=prefix):
             for name in page.namespaces:
                 yield name
-            cursor = page.next_cursor
-            if not cursor:
-                return
-
-
-async def _split(names: AsyncGenerator[str]) -> AsyncGenerator[tuple[str, ...]]:
-    async for name in names:
-        yield labels_of(name)

@@ -8,9 +8,9 @@ from pydantic import Field
 from stores_adapters.tools.tool import Tool
 from stores_core.backend import Backend
 from stores_core.errors import InvalidRequestError
-from stores_core.limits import PAGE_ENTRIES
 from stores_core.memory import MemoryItem, StoredMemory
 from stores_core.shape import Shape
+from stores_core.walking import pages
 
 FLOOR = 0.25
 """The score from which on a note counts as relevant: a cosine, or 1 for a substring."""
@@ -70,16 +70,10 @@ async def memory_summary(
     """
     _check(items=items, characters=characters)
     notes: list[StoredMemory] = []
-    cursor = ""
-    while True:
-        page = await backend.memory.list_memories(
-            namespace=namespace, cursor=cursor, limit=PAGE_ENTRIES
-        )
+    async for page in pages(backend.memory.list_memories, namespace=namespace):
         notes += [scored.item for scored in page.items]
         notes = sorted(notes, key=lambda note: note.updated_at, reverse=True)[:items]
-        cursor = page.next_cursor
-        if not cursor:
-            return _block(notes, characters)
+    return _block(notes, characters)
 
 
 async def recall_relevant(
