@@ -1,12 +1,14 @@
 """A pytest plugin: where the tests of the MCP SDK make an event store, they get ours behind it.
 
 It is loaded into a run of the SDK's own tests, on the storage that AGENT_STORES_PROBE names. Those
-tests expect the ids 1, 2, 3, so each of ours is given a number; all else is ours.
+tests expect the ids 1, 2, 3, so each of ours is given a number; all else is ours. The last line of
+such a run says how long the slowest event took to be stored.
 """
 
 import asyncio
 import os
 import secrets
+from time import monotonic
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -20,6 +22,8 @@ from stores_core import Backend, open_backend
 BACKENDS = WeakKeyDictionary[asyncio.AbstractEventLoop, Backend]()
 OPENED: list[object] = []
 """Kept, and so kept open: the tests end with the process."""
+SECONDS = [0.0]
+"""How long each event took to be stored."""
 
 
 async def backend_of_this_loop() -> Backend:
@@ -40,7 +44,9 @@ def standing_in(original: Any) -> Any:
             self._numbered = asyncio.Condition()
 
         async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+            begun = monotonic()
             ours = await (await self._store()).store_event(stream_id, message)
+            SECONDS.append(monotonic() - begun)
             number: str = await super().store_event(stream_id, message)  # type: ignore[reportUnknownMemberType] - as above
             async with self._numbered:
                 self._numbers[ours] = number
@@ -85,6 +91,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.append(item)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+def pytest_unconfigure() -> None:
+    print(f"slowest: {max(SECONDS):.3f}")
 
 
 @pytest.fixture(scope="session")
