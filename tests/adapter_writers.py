@@ -1,35 +1,34 @@
 """Two processes write through each adapter to one storage at once: nothing of either is lost.
 
-``python -m tests.adapter_writers URL``. In each process the runtime's own concurrency is at work
-as well. The exit code is 0 only where every adapter found all that both wrote.
+``python -m tests.adapter_writers URL...``. In each process the runtime's own concurrency is at work
+as well. The exit code is 0 only where every adapter found all that both wrote in every storage.
 """
 
 import asyncio
+import gc
 import operator
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NamedTuple, TypedDict, cast
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Annotated, Any, TypedDict, cast
 
+from agent_framework import Message as FrameworkMessage
+from agent_framework import WorkflowCheckpoint
 from claude_agent_sdk import SessionKey, SessionStoreEntry
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
+from mcp.server.streamable_http import EventMessage
+from mcp_types import JSONRPCNotification
 
-from conformance_tests.faults.killing import in_child, result_of
+from stores_adapters.agent_framework import BackendCheckpointStorage, BackendHistoryProvider
 from stores_adapters.claude_agent import BackendSessionStore
 from stores_adapters.langgraph import BackendCheckpointSaver, BackendStore
+from stores_adapters.mcp import BackendEventStore
 from stores_adapters.openai_agents import BackendSession
 from stores_adapters.tools import TurnRecorder
-from stores_core import Backend, Message, ToolCall, open_backend
+from stores_core import Backend, Message, ToolCall
+from tests import adapter_retriers as retriers
 from tests.langgraph_threads import at, ids
-
-TURNS = 4
-BOTH = (0, 1)
-
-
-class Written(NamedTuple):
-    """What each of two processes does, and a look at what both left."""
-
-    write: Callable[[Backend, int], Awaitable[None]]
-    look: Callable[[Backend], Awaitable[None]]
+from tests.sharing_processes import BOTH, TURNS, Shared, shared_by_two
 
 
 class State(TypedDict):
@@ -163,33 +162,87 @@ async def look_at_turns(backend: Backend) -> None:
     assert [message.tool_call_id for message in entries[1::2]] == called
 
 
+async def store_events(backend: Backend, who: int) -> None:
+    store = BackendEventStore(backend, "s")
+
+    async def tell(number: int) -> None:
+        params = {"from": who, "number": number}
+        message = JSONRPCNotification(jsonrpc="2.0", method="n", params=params)
+        await store.store_event(str(number % 2), message)
+
+    await asyncio.gather(*map(tell, range(2 * TURNS)))
+
+
+async def look_at_streams(backend: Backend) -> None:
+    store = BackendEventStore(backend, "s")
+    for parity in (0, 1):
+        run = await backend.runs.load_run(run_id=store.run_id(str(parity)))
+        assert run.run
+        sent: list[EventMessage] = []
+
+        async def take(event: EventMessage, sent: list[EventMessage] = sent) -> None:
+            sent.append(event)
+
+        first = store.event_id(str(parity), 0)
+        assert await store.replay_events_after(first, take) == str(parity)
+        assert len({event.event_id for event in sent}) == 2 * TURNS - 1
+        told = [run.run.events[0].text, *(event.message.model_dump_json() for event in sent)]
+        wanted = {(w, n) for w in BOTH for n in range(2 * TURNS) if n % 2 == parity}
+        params = [JSONRPCNotification.model_validate_json(text or "").params for text in told]
+        assert {(of["from"], of["number"]) for of in params if of} == wanted
+
+
+async def keep_history(backend: Backend, who: int) -> None:
+    history, checkpoints = BackendHistoryProvider(backend), BackendCheckpointStorage(backend)
+
+    async def write(turn: int) -> None:
+        text = f"{who}.{turn}"
+        pair = [FrameworkMessage("user", [text]), FrameworkMessage("assistant", [text])]
+        await history.save_messages("s", pair)
+        await checkpoints.save(WorkflowCheckpoint("w", "hash", checkpoint_id=text))
+
+    await asyncio.gather(*map(write, range(TURNS)))
+
+
+async def look_at_history(backend: Backend) -> None:
+    kept = [said.text for said in await BackendHistoryProvider(backend).get_messages("s")]
+    assert kept[::2] == kept[1::2]  # no pair was divided
+    assert sorted(kept[::2]) == retriers.KEYS
+    ids = await BackendCheckpointStorage(backend).list_checkpoint_ids(workflow_name="w")
+    assert sorted(ids) == retriers.KEYS
+
+
 ADAPTERS = {
-    "langgraph checkpointer": Written(invoke, look_at_threads),
-    "langgraph store": Written(put_items, look_at_items),
-    "openai-agents session": Written(add_and_pop, look_at_session),
-    "claude-agent session store": Written(mirror, look_at_transcripts),
-    "turn recorder": Written(record, look_at_turns),
+    "langgraph checkpointer": Shared(invoke, look_at_threads),
+    "langgraph store": Shared(put_items, look_at_items),
+    "openai-agents session": Shared(add_and_pop, look_at_session),
+    "claude-agent session store": Shared(mirror, look_at_transcripts),
+    "turn recorder": Shared(record, look_at_turns),
+    "mcp event store": Shared(store_events, look_at_streams),
+    "agent-framework history": Shared(keep_history, look_at_history),
+    "pydantic-ai conversations": Shared(
+        retriers.save_a_conversation, retriers.look_at_the_conversation
+    ),
+    "google-adk sessions": Shared(retriers.count_in_a_session, retriers.look_at_the_count),
+    "google-adk artifacts and memory": Shared(
+        retriers.save_artifacts_and_memories, retriers.look_at_artifacts_and_memories
+    ),
+    "a2a task store": Shared(retriers.save_one_task, retriers.look_at_the_task),
 }
 
 
-async def with_backend(url: str, act: Callable[[Backend], Awaitable[None]]) -> None:
-    async with open_backend(url) as backend:
-        await act(backend)
-
-
-def main(url: str) -> int:
-    children = [
-        in_child(lambda: with_backend(url, lambda b: written.write(b, who)))  # noqa: B023 - forked now
-        for written in ADAPTERS.values()
-        for who in BOTH
-    ]
-    for child in children:
-        result_of(child)
-    for name, written in ADAPTERS.items():
-        asyncio.run(with_backend(url, written.look))
-        print(name)
+def main(urls: Sequence[str]) -> int:
+    # What is imported and frozen here, no child imports, and no child's collector copies.
+    for point in entry_points(group="agent_stores.backends"):
+        point.load()
+    gc.collect()
+    gc.freeze()
+    for url in urls:
+        for name, shared in ADAPTERS.items():
+            shared_by_two(name, shared, url)
+        print(url.partition(":")[0], len(ADAPTERS))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

@@ -35,11 +35,3 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """As `url`, for the backends that several processes may open at once."""
     return storage(request.param, request, tmp_path)
-
-
-@pytest.fixture(
-    params=["sqlite", *(pytest.param(one, marks=pytest.mark.probe) for one in SHARED[1:])]
-)
-def processes_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """As `shared_url`, for tests whose processes take seconds to import a runtime."""
-    return storage(request.param, request, tmp_path)

@@ -1,7 +1,6 @@
 """Following a task from another server, and the two servers that a task may meet."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
@@ -30,31 +29,8 @@ from stores_adapters.a2a import (
 )
 from stores_core import InvalidRequestError, open_backend
 from tests.a2a_tasks import ANNA, a_task, call_of, says
-from tests.conftest import ROOT
 
 pytest_plugins = ["tests.storages"]
-
-SAVER = """
-import asyncio, sys
-from a2a.types.a2a_pb2 import Artifact, Part
-from stores_adapters.a2a import BackendTaskStore
-from stores_core import open_backend
-from tests.a2a_tasks import ANNA, a_task, copied, says
-
-async def main(url, name):
-    async with open_backend(url) as backend:
-        store = BackendTaskStore(backend)
-        stale = await store.get("t", ANNA)
-        async def add(number):
-            task = copied(stale)
-            task.history.append(says(f"{name} {number}"))
-            artifact = Artifact(artifact_id=f"{name} {number}", parts=[Part(text="x")])
-            task.artifacts.append(artifact)
-            await store.save(task, ANNA)
-        await asyncio.gather(*map(add, range(6)))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
 
 
 def update(state: int, text: str) -> TaskStatusUpdateEvent:
@@ -176,23 +152,3 @@ async def test_finished_tasks_are_evicted_by_age_and_no_others(url: str) -> None
             "a2a 4 anna under way",
             "a2a 4 anna later",
         }
-
-
-async def test_two_processes_that_save_one_task_lose_nothing(processes_url: str) -> None:
-    async with open_backend(processes_url) as backend:
-        store = BackendTaskStore(backend)
-        await store.save(a_task(), ANNA)
-        savers = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", SAVER, processes_url, name, cwd=ROOT
-            )
-            for name in ("a", "b")
-        ]
-        assert [await saver.wait() for saver in savers] == [0, 0]
-        kept = await store.get("t", ANNA)
-        assert kept is not None
-        told = {f"{name} {number}" for name in ("a", "b") for number in range(6)}
-        assert sorted(artifact.artifact_id for artifact in kept.artifacts) == sorted(told)
-        assert sorted(message.message_id for message in kept.history) == sorted(
-            f"id of {one}" for one in told
-        )

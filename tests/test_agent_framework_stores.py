@@ -1,7 +1,5 @@
 """Agent Framework: its history provider and its checkpoint storage on any backend."""
 
-import asyncio
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Never
@@ -25,30 +23,9 @@ from agent_framework import (
 
 from stores_adapters.agent_framework import BackendCheckpointStorage, BackendHistoryProvider
 from stores_core import InvalidRequestError, open_backend
-from tests.conftest import ROOT
 from tests.meanwhile import repeating
 
 pytest_plugins = ["tests.storages"]
-
-WRITER = """
-import asyncio, sys
-from agent_framework import Message, WorkflowCheckpoint
-from stores_adapters.agent_framework import BackendCheckpointStorage, BackendHistoryProvider
-from stores_core import open_backend
-
-async def main(url, name):
-    async with open_backend(url) as backend:
-        history, checkpoints = BackendHistoryProvider(backend), BackendCheckpointStorage(backend)
-        async def write(number):
-            text = f"{name} {number}"
-            pair = [Message("user", [text]), Message("assistant", [text])]
-            await history.save_messages("s", pair)
-            checkpoint = WorkflowCheckpoint("w", "hash", checkpoint_id=text)
-            await checkpoints.save(checkpoint)
-        await asyncio.gather(*map(write, range(6)))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
 
 
 @dataclass
@@ -241,20 +218,3 @@ async def test_a_workflow_goes_on_from_its_latest_checkpoint(url: str) -> None:
         resumed = workflow(storage, broken=False)
         result = await resumed.run(checkpoint_id=latest.checkpoint_id)
         assert result.get_outputs() == [3]
-
-
-async def test_two_processes_lose_nothing_of_one_another(processes_url: str) -> None:
-    async with open_backend(processes_url) as backend:
-        writers = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WRITER, processes_url, name, cwd=ROOT
-            )
-            for name in ("a", "b")
-        ]
-        assert [await writer.wait() for writer in writers] == [0, 0]
-        told = [f"{name} {number}" for name in ("a", "b") for number in range(6)]
-        kept = await texts(BackendHistoryProvider(backend))
-        assert kept[::2] == kept[1::2]  # no pair was divided
-        assert sorted(kept[::2]) == told
-        ids = await BackendCheckpointStorage(backend).list_checkpoint_ids(workflow_name="w")
-        assert sorted(ids) == told

@@ -1,7 +1,6 @@
 """The session service for Google ADK: what ADK asks of any, and what ours promises beyond."""
 
 import asyncio
-import sys
 from datetime import datetime
 from typing import Any
 
@@ -21,39 +20,12 @@ from google.genai import types
 
 from stores_adapters.google_adk import BackendSessionService
 from stores_core import InvalidRequestError, open_backend
-from tests.conftest import ROOT
 from tests.meanwhile import Meanwhile, repeating
 
 pytest_plugins = ["tests.storages"]
 
 APP: Any = {"app_name": "app", "user_id": "anna"}
 HERS: Any = {**APP, "session_id": "s"}
-
-WRITER = """
-import asyncio, sys
-from google.adk.errors._stale_session_error import StaleSessionError
-from google.adk.events.event import Event
-from google.adk.events.event_actions import EventActions
-from stores_adapters.google_adk import BackendSessionService
-from stores_core import open_backend
-
-async def main(url, name):
-    async with open_backend(url) as backend:
-        service = BackendSessionService(backend)
-        async def write(number):
-            delta = {f"{name} {number}": 1, f"app:{name} {number}": 1, f"user:{name} {number}": 1}
-            while True:
-                session = await service.get_session(app_name="app", user_id="anna", session_id="s")
-                try:
-                    actions = EventActions(state_delta=dict(delta))
-                    await service.append_event(session, Event(author=name, actions=actions))
-                    return
-                except StaleSessionError:
-                    pass
-        await asyncio.gather(*map(write, range(2)))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
 
 
 def event(text: str = "", at: float | None = None, **delta: Any) -> Event:
@@ -363,22 +335,3 @@ async def test_a_fork_has_the_state_of_its_last_event(url: str) -> None:
             await service.fork_session(**HERS, new_session_id="x", at_event=9)
         with pytest.raises(SessionNotFoundError):
             await service.fork_session(**APP, session_id="no", new_session_id="x")
-
-
-async def test_two_processes_lose_nothing_of_one_another(processes_url: str) -> None:
-    async with open_backend(processes_url) as backend:
-        service = BackendSessionService(backend)
-        await service.create_session(**HERS)
-        writers = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WRITER, processes_url, name, cwd=ROOT
-            )
-            for name in ("a", "b")
-        ]
-        assert [await writer.wait() for writer in writers] == [0, 0]
-        stored = await service.get_session(**HERS)
-        assert stored
-        keys = {f"{name} {number}" for name in ("a", "b") for number in range(2)}
-        expected = keys | {f"app:{key}" for key in keys} | {f"user:{key}" for key in keys}
-        assert set(stored.state) == expected
-        assert len(stored.events) == 4

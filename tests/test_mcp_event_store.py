@@ -20,7 +20,6 @@ from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCResponse
 from stores_adapters.mcp import BackendEventStore, ResumableSessionManager
 from stores_core import Backend, Call, InvalidRequestError, Proceed, open_backend
 from stores_core.shape import Response
-from tests.conftest import ROOT
 from tests.meanwhile import repeating
 from tests.sdists import source_of
 
@@ -31,25 +30,6 @@ FILES = [
     "tests/interaction/transports/test_hosting_resume.py",
     "tests/shared/test_streamable_http.py",
 ]
-
-WRITER = """
-import asyncio, sys
-from mcp_types import JSONRPCNotification
-from stores_adapters.mcp import BackendEventStore
-from stores_core import open_backend
-
-async def main(url, writer):
-    async with open_backend(url) as backend:
-        store = BackendEventStore(backend, "s")
-        async def write(number):
-            message = JSONRPCNotification(
-                jsonrpc="2.0", method="n", params={"from": writer, "number": number}
-            )
-            await store.store_event(str(number % 2), message)
-        await asyncio.gather(*map(write, range(20)))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
 
 
 @asynccontextmanager
@@ -191,29 +171,6 @@ async def test_a_replay_waits_for_what_is_being_stored_and_ends_before_what_come
         later = await store.store_event("1", says("c"))
         assert sent == [says("a"), says("b")]
         assert await replayed(store, await resumed) == ("1", [(says("c"), later)])
-
-
-async def test_two_processes_lose_nothing_of_one_another(
-    processes_url: str, tmp_path: Path
-) -> None:
-    async with opened(processes_url) as (_, store):
-        starts = [await store.store_event(stream, None) for stream in ("0", "1")]
-        writers = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WRITER, processes_url, name, cwd=ROOT
-            )
-            for name in ("a", "b")
-        ]
-        assert [await writer.wait() for writer in writers] == [0, 0]
-        for start, parity in zip(starts, (0, 1), strict=True):
-            _, sent = await replayed(store, start)
-            told = sorted(
-                (message.params["from"], message.params["number"])
-                for message, _ in sent
-                if isinstance(message, JSONRPCNotification) and message.params
-            )
-            assert told == [(w, n) for w in ("a", "b") for n in range(20) if n % 2 == parity]
-            assert len({id for _, id in sent}) == 20
 
 
 async def test_each_session_of_a_manager_has_a_store_of_its_own() -> None:

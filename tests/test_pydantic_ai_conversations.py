@@ -1,7 +1,6 @@
 """The Pydantic AI conversation store: what its interface documents, and what ours adds."""
 
 import asyncio
-import sys
 from dataclasses import replace
 
 import pytest
@@ -24,36 +23,9 @@ from pydantic_ai.usage import RunUsage
 
 from stores_adapters.pydantic_ai import BackendConversationStore, append_history, load_history
 from stores_core import open_backend
-from tests.conftest import ROOT
 from tests.meanwhile import Meanwhile, repeating
 
 pytest_plugins = ["tests.storages"]
-
-SAVER = """
-import asyncio, sys
-from pydantic_ai import ModelRequest
-from pydantic_ai.conversation_store import ConversationConflict
-from stores_adapters.pydantic_ai import BackendConversationStore, append_history
-from stores_core import open_backend
-
-async def main(url, name):
-    async with open_backend(url) as backend:
-        store = BackendConversationStore(backend)
-        async def say(number):
-            message = ModelRequest.user_text_prompt(f"{name} {number}")
-            await append_history(backend, "history", [message])
-            while True:
-                conversation = await store.load("c")
-                conversation.messages.append(message)
-                try:
-                    await store.save(conversation)
-                    return
-                except ConversationConflict:
-                    pass
-        await asyncio.gather(*map(say, range(4)))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
 
 
 def says(text: str) -> ModelRequest:
@@ -330,19 +302,3 @@ async def test_a_history_is_a_run_that_forks_at_any_message(url: str) -> None:
         assert texts(await load_history(backend, "h", last_messages=2)) == ["b", "c"]
         await backend.runs.fork_run(run_id="h", new_run_id="f", at_message=2)
         assert texts(await load_history(backend, "f")) == ["a", "b"]
-
-
-async def test_two_processes_lose_nothing_of_one_another(processes_url: str) -> None:
-    async with open_backend(processes_url) as backend:
-        store = BackendConversationStore(backend)
-        await begun(store)
-        savers = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", SAVER, processes_url, name, cwd=ROOT
-            )
-            for name in ("a", "b")
-        ]
-        assert [await saver.wait() for saver in savers] == [0, 0]
-        said = sorted(f"{name} {number}" for name in ("a", "b") for number in range(4))
-        assert sorted(map(str, await kept(store))) == said
-        assert sorted(map(str, texts(await load_history(backend, "history")))) == said
