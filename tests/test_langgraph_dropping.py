@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("langgraph.checkpoint.base", reason="needs the extra langgraph")
 
 from stores_adapters.langgraph import BackendCheckpointSaver
-from stores_core import InvalidRequestError, RecordTooLargeError, open_backend
+from stores_core import InvalidRequestError, open_backend
 from tests.langgraph_threads import at, got, ids, opened, put
 from tests.meanwhile import Meanwhile
 
@@ -83,16 +83,62 @@ async def test_dropping_a_run_leaves_the_values_that_others_still_need(url: str)
         assert await ids(saver, at("whole")) == []
 
 
-async def test_dropping_runs_from_more_than_a_batch_is_refused_whole(url: str) -> None:
-    async with open_backend(url, max_batch_entries=2) as backend:
+async def test_dropping_a_run_writes_one_record_however_many_stay(url: str) -> None:
+    async with open_backend(url, max_batch_entries=1) as backend:
         saver = BackendCheckpointSaver(backend)
-        for id in ("1", "2", "3", "4"):
-            await put(saver, at("t"), id=id, metadata={"run_id": id})
-        with pytest.raises(RecordTooLargeError, match="max_batch_entries"):
-            await saver.adelete_for_runs(["1"])
-        assert await ids(saver, at("t")) == ["4", "3", "2", "1"]
-        await saver.adelete_for_runs(["1", "3"])
-        assert await ids(saver, at("t")) == ["4", "2"]
+        config = at("t")
+        for id in "1234":
+            values = {"shared": "x", "own": id}
+            versions = {"shared": 1, "own": int(id)}
+            changed = versions if id == "1" else {"own": int(id)}
+            run = {"run_id": f"run {id}"}
+            config = await put(
+                saver, config, values, id=id, versions=versions, changed=changed, metadata=run
+            )
+            await saver.aput_writes(config, [("channel", id)], "task")
+        listed = {item.checkpoint["id"]: item async for item in saver.alist(at("t"))}
+
+        async def left() -> list[str]:
+            found = [item async for item in saver.alist(at("t"))]
+            assert found == [listed[item.checkpoint["id"]] for item in found]
+            return [item.checkpoint["id"] for item in found]
+
+        for gone, rest in [("1", "432"), ("3", "42"), ("unknown", "42"), ("4", "2")]:
+            await saver.adelete_for_runs([f"run {gone}"])
+            assert await left() == [*rest]
+            for id in "1234":
+                assert (await saver.aget_tuple(at("t", id)) is not None) == (id in rest)
+            assert await ids(saver, at("t")) == [*rest]
+            newest = [item async for item in saver.alist(at("t"), before=at("t", rest[0]))]
+            assert [item.checkpoint["id"] for item in newest] == [*rest[1:]]
+        [run] = (await backend.runs.list_runs()).runs
+        assert run.message_count == 4 + 3
+        # What an execution puts after it was dropped is there, and what follows is in its place.
+        config = await put(saver, at("t", "2"), {"own": "5"}, id="5", metadata={"run_id": "run 4"})
+        await saver.adelete_for_runs(["run 2"])
+        assert await ids(saver, at("t")) == ["5"]
+        config = await put(saver, config, {"own": "6"}, id="6", metadata={"run_id": "run 6"})
+        assert await ids(saver, at("t")) == ["6", "5"]
+        await saver.aprune(["t"])
+        assert await ids(saver, at("t")) == ["6"]
+        await saver.adelete_for_runs(["run 6", ""])
+        assert await ids(saver, at("t")) == []
+        assert not (await backend.runs.list_runs()).runs
+
+
+async def test_a_run_is_dropped_from_more_checkpoints_and_threads_than_a_page() -> None:
+    async with opened("memory:") as (_, saver):
+        config = at("long")
+        for number in range(1_050):
+            run = {"run_id": "gone" if number % 2 else "kept"}
+            config = await put(saver, config, id=f"{number:05}", metadata=run)
+        for number in range(1_010):
+            await put(saver, at(f"{number}"), metadata={"run_id": "gone"})
+        await saver.adelete_for_runs(["gone"])
+        kept = [f"{number:05}" for number in range(1_048, -1, -2)]
+        assert await ids(saver, None) == kept
+        assert await saver.aget_tuple(at("long", "00501")) is None
+        assert await saver.aget_tuple(at("long", "00502")) is not None
 
 
 async def test_what_is_put_while_its_thread_is_dropped_stays(url: str) -> None:

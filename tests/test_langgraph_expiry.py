@@ -90,3 +90,19 @@ async def test_what_is_put_again_while_a_sweep_deletes_it_stays(url: str) -> Non
         item = await store.aget(("n",), "key")
         assert item is not None
         assert item.value == {"v": "new"}
+
+
+async def test_a_namespace_of_expired_items_alone_is_omitted_where_that_is_wanted(url: str) -> None:
+    async with with_clock(url, {"omit_expired": True, "default_ttl": 10}) as (store, clock):
+        await store.aput(("n", "gone"), "a", {"a": "tea"})
+        await store.aput(("n", "mixed"), "a", {"a": "tea"}, ttl=5)
+        await store.aput(("n", "mixed"), "b", {"a": "tea"}, ttl=None)
+        assert await store.alist_namespaces(prefix=("n",)) == [("n", "gone"), ("n", "mixed")]
+        clock.go_on(10)
+        assert await store.alist_namespaces(prefix=("n",)) == [("n", "mixed")]
+        assert await store.alist_namespaces(max_depth=1) == [("n",)]
+        # What is expired takes no place on a page.
+        await store.aput(("n", "mixed"), "c", {"a": "tea"})
+        found = [await store.asearch(("n",), limit=1, offset=at) for at in range(3)]
+        assert [keys(page) for page in found] == [["b"], ["c"], []]
+        assert await store.sweep_ttl() == 2

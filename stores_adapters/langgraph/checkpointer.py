@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from stores_adapters.langgraph.keeping import keep, newest_whole
+from stores_adapters.langgraph.keeping import drop, keep_newest
 from stores_adapters.langgraph.log import TAIL_EVENTS, CheckpointLog, LogGoneError
 from stores_adapters.langgraph.places import (
     CHECKPOINTS,
@@ -40,7 +40,6 @@ from stores_adapters.langgraph.places import (
 from stores_adapters.langgraph.reading import metadata_of, tuple_of
 from stores_adapters.langgraph.records import (
     CheckpointRecord,
-    Found,
     Write,
     WritesRecord,
     dump,
@@ -227,13 +226,9 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Drop the checkpoints that these executions made, in every thread."""
-        gone = set(run_ids)
-
-        async def rest(log: CheckpointLog) -> list[Found]:
-            return [found async for found in log.newest_first() if found.record.run not in gone]
-
+        gone = {*run_ids} - {""}
         for info in await self._runs_of(None) if gone else ():
-            await keep(self._backend, info.id, rest)
+            await drop(self._backend, info.id, gone)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep only the newest checkpoint of each namespace, or with "delete" nothing.
@@ -245,15 +240,12 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
                 field="strategy", found=repr(strategy)[:40], allowed="keep_latest, delete"
             )
 
-        async def newest(log: CheckpointLog) -> list[Found]:
-            return await newest_whole(self.serde, log)
-
         for thread_id in thread_ids:
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
                 continue
             for info in await self._runs_of(thread_id):
-                await keep(self._backend, info.id, newest)
+                await keep_newest(self._backend, self.serde, info.id)
 
     async def _listed_runs(self, config: RunnableConfig | None) -> AsyncGenerator[tuple[str, str]]:
         place = place_of(config) if config else None
@@ -279,7 +271,7 @@ class BackendCheckpointSaver(WaitingCheckpointSaver):
             await log.open()
             cut = await log.find(bound) if bound else None
             async for found in log.newest_first(cut.at if cut else None):
-                if wanted and found.record.id != wanted:
+                if (wanted and found.record.id != wanted) or found.record.id == bound:
                     continue
                 if bound and cut is None and found.record.id >= bound:
                     continue

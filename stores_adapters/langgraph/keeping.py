@@ -1,6 +1,7 @@
-"""Dropping checkpoints from a log that only grows: what is kept is said again, further on."""
+"""Dropping checkpoints from a log that only grows: further on it says what stays or is gone."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
@@ -9,31 +10,76 @@ from stores_adapters.langgraph.reading import metadata_of
 from stores_adapters.langgraph.records import Blob, CheckpointRecord, Found
 from stores_core.backend import Backend
 
-Choose = Callable[[CheckpointLog], Awaitable[list[Found]]]
 
+async def keep_newest(backend: Backend, serde: SerializerProtocol, run_id: str) -> None:
+    """Append copies of what `newest_whole` gives that need nothing older, and raise the floor.
 
-async def keep(backend: Backend, run_id: str, choose: Choose) -> None:
-    """Append copies of the chosen checkpoints that need nothing older, and raise the floor.
-
-    One batch, so it happens wholly or not at all. What stands below the floor can be reached no
-    more, but stays in the run until that is deleted, as it is once nothing is chosen. What is put
-    meanwhile stays: then the choice is made again. Raises RecordTooLargeError where the copies
+    What stands below the floor can be reached no more. Raises RecordTooLargeError where the copies
     exceed one batch.
     """
     log = CheckpointLog(backend, run_id)
-    chosen: list[Found] = []
 
-    async def copies() -> list[CheckpointRecord]:
-        nonlocal chosen
-        chosen = sorted(await choose(log), key=lambda found: found.at)
-        return await _moved(log, chosen) if 0 < len(chosen) < log.count - log.floor else []
+    async def copies() -> tuple[bool, list[CheckpointRecord]]:
+        chosen = sorted(await newest_whole(serde, log), key=lambda found: found.at)
+        moved = await _moved(log, chosen) if 0 < len(chosen) < log.count - log.floor else []
+        return bool(chosen), moved
+
+    await _append(backend, log, copies)
+
+
+async def drop(backend: Backend, run_id: str, gone: AbstractSet[str]) -> None:
+    """Append the newest checkpoint of another execution once more, and with it which are gone.
+
+    So it is one record, however many checkpoints there are.
+    """
+    log = CheckpointLog(backend, run_id)
+
+    async def marked() -> tuple[bool, list[CheckpointRecord]]:
+        newest: Found | None = None
+        here: set[str] = set()
+        async for found in log.newest_first():
+            if found.record.run in gone:
+                here.add(found.record.run)
+            else:
+                newest = newest or found
+        if newest is None or log.last is None or not here:
+            return newest is not None, []
+        last, record = log.last.record, newest.record
+        change = {
+            "floor": log.floor,
+            "in_order": last.in_order and last.id <= record.id,
+            "values": {},  # the channels say where they stand
+            "dropped": {**await log.dropped(), **dict.fromkeys(here, log.count)},
+            "dropped_at": log.count,
+        }
+        return True, [record.model_copy(update=change)]
+
+    await _append(backend, log, marked)
+
+
+async def _append(
+    backend: Backend,
+    log: CheckpointLog,
+    make: Callable[[], Awaitable[tuple[bool, list[CheckpointRecord]]]],
+) -> None:
+    """Append what ``make`` says, or delete the run where it says that nothing is left.
+
+    One step, so it happens wholly or not at all. What is gone stays in the run until that is
+    deleted. What is put meanwhile stays: then ``make`` is asked again.
+    """
+    left = False
+
+    async def records() -> list[CheckpointRecord]:
+        nonlocal left
+        left, made = await make()
+        return made
 
     while True:
-        await log.append(copies)
-        if chosen or log.last is None:
+        await log.append(records)
+        if left or log.last is None:
             return
         answer = await backend.runs.delete_run(
-            run_id=run_id, expected_messages=log.count, expected_events=log.event_count
+            run_id=log.run_id, expected_messages=log.count, expected_events=log.event_count
         )
         if not answer.conflict:
             return
@@ -83,6 +129,8 @@ async def _moved(log: CheckpointLog, chosen: Sequence[Found]) -> list[Checkpoint
                     "in_order": before is None or (before.in_order and before.id < record.id),
                     "values": values,
                     "channels": channels,
+                    "dropped": {},
+                    "dropped_at": None,
                 }
             )
         )

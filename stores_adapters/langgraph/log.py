@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
 from stores_adapters.langgraph.records import (
     CheckpointRecord,
@@ -78,6 +78,11 @@ class CheckpointLog:
         )
         return True
 
+    async def dropped(self) -> Mapping[str, int]:
+        """The executions that are gone, each with the position before which it is."""
+        at = self.last.record.dropped_at if self.last else None
+        return {} if at is None else (await self.at(at)).dropped
+
     async def at(self, position: int) -> CheckpointRecord:
         """The record at a position."""
         if position not in self._records:
@@ -97,12 +102,13 @@ class CheckpointLog:
         """
         end, size = self.count if below is None else below, FIRST_PAGE
         seen: set[str] = set()
+        dropped = await self.dropped()
         while end > self.floor:
             start = max(self.floor, end - size)
             await self._read(start, end)
             for position in reversed(range(start, end)):
                 record = self._records[position]
-                if record.id not in seen:
+                if record.id not in seen and position >= dropped.get(record.run, 0):
                     seen.add(record.id)
                     yield Found(position, record)
             end, size = start, min(2 * size, LARGEST_PAGE)
@@ -125,7 +131,8 @@ class CheckpointLog:
             middle = (low + high) // 2
             record = await self.at(middle)
             if record.id == checkpoint_id:
-                return Found(middle, record)
+                gone = middle < (await self.dropped()).get(record.run, 0)
+                return None if gone else Found(middle, record)
             low, high = (middle + 1, high) if record.id < checkpoint_id else (low, middle)
         return None
 

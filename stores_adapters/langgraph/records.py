@@ -30,8 +30,11 @@ class CheckpointRecord(Shape):
     the position in the message log of the record that holds each channel's blob, this one's
     included. ``body`` is the checkpoint without its values. ``run`` is the id that LangGraph gave
     the execution. What stands before position ``floor`` is gone, as of the newest record.
-    ``in_order`` says that from the floor up to here each id is greater than the one before.
+    ``in_order`` says that from the floor up to here each id is greater than the one before, or is
+    the newest one said again.
     ``writes_from`` is the position in the event log from which on writes of it can stand.
+    ``dropped`` are executions, each with the position before which its checkpoints are gone, as of
+    the newest record; that says in ``dropped_at`` which record has them.
     """
 
     id: str
@@ -45,6 +48,8 @@ class CheckpointRecord(Shape):
     metadata: Blob
     values: Annotated[Mapping[str, Blob], AsDict()] = Field(default_factory=dict[str, Blob])
     channels: Annotated[Mapping[str, int], AsDict()] = Field(default_factory=dict[str, int])
+    dropped: Annotated[Mapping[str, int], AsDict()] = Field(default_factory=dict[str, int])
+    dropped_at: int | None = None
 
 
 class Found(NamedTuple):

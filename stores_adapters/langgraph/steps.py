@@ -56,4 +56,5 @@ async def record_of(
         metadata=dump(serde, metadata),
         values=values,
         channels=inherited | dict.fromkeys(values, log.count),
+        dropped_at=last.dropped_at if last else None,
     )
