@@ -1,8 +1,10 @@
 """What all adapters have in common: a package that may be missing, and the programs of the page."""
 
+import json
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,11 +84,26 @@ def test_every_example_of_a_restart_is_on_a_page() -> None:
     assert {path.stem for path in ROOT.glob("examples/*_resumed.py")} == EXAMPLES.keys()
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_goes_on_in_another_process_and_forks(example: str, python: Python) -> None:
+def test_every_example_goes_on_in_another_process_and_forks(tmp_path: Path, python: Python) -> None:
+    for package in PACKAGES.values():
+        pytest.importorskip(package, reason="the examples use every adapter")
+    # What a runtime leaves open when its process ends is not ours to mend.
+    how: dict[str, Any] = {"cwd": ROOT, "warnings": "default", "seconds": 110}
+    ran = python("-m", "tests.examples_resumed", tmp_path, *EXAMPLES, **how)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == EXAMPLES
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        example if example == "langgraph_resumed" else pytest.param(example, marks=pytest.mark.long)
+        for example in EXAMPLES
+    ],
+)
+def test_an_example_restarts_itself(example: str, python: Python) -> None:
     runtime = example.removesuffix("_resumed")
     pytest.importorskip(PACKAGES.get(runtime, runtime), reason=f"needs the package of {runtime}")
-    # What a runtime leaves open when its process ends is not ours to mend.
     ran = python(ROOT / "examples" / f"{example}.py", warnings="default")
     assert (ran.returncode, ran.stdout) == (0, EXAMPLES[example]), ran.stderr
 
