@@ -196,19 +196,19 @@ async def test_one_store_for_all_sessions_is_refused() -> None:
 def test_the_tests_of_the_sdk_pass_with_our_event_store(
     url: str, root: Path, request: pytest.FixtureRequest
 ) -> None:
-    told = tests_of_the_sdk(url, root, source_of("mcp", request.config))
+    told = what_the_sdk_says(url, root, source_of("mcp", request.config))
     for _ in range(2):
         # They give a store a tenth of a second between two steps, which a busy machine exceeds.
         slowest = re.search(r"^slowest: ([\d.]+)$", told, re.MULTILINE)
         if not slowest or float(slowest[1]) < 0.1 or " failed" not in told:
             break
-        told = tests_of_the_sdk(url, root, source_of("mcp", request.config))
+        told = what_the_sdk_says(url, root, source_of("mcp", request.config))
     passed = re.search(r"^=+ (\d+) passed, \d+ deselected in", told, re.MULTILINE)
     assert passed, told[-8000:]
     assert int(passed[1]) >= 21, told[-1000:]
 
 
-def tests_of_the_sdk(url: str, root: Path, source: Path) -> str:
+def what_the_sdk_says(url: str, root: Path, source: Path) -> str:
     """What a run of them says; it ends within two minutes, and names the test that waited."""
     done = subprocess.run(
         [
