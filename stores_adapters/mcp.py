@@ -104,6 +104,7 @@ class BackendEventStore(EventStore):
         stream_id, start = place
         stream = self._stream(stream_id)
         while True:
+            stored = stream.count
             try:
                 page = await self._backend.runs.read_events(
                     run_id=self.run_id(stream_id), start=start
@@ -120,8 +121,8 @@ class BackendEventStore(EventStore):
             if stream.storing:
                 async with stream.turn:
                     pass
-            elif start >= max(page.count, stream.count):
-                return stream_id
+            elif start >= max(page.count, stream.count) or page.count < stored:
+                return stream_id  # to its end, or as it was forgotten and begun anew
 
     async def forget(self) -> None:
         """Delete all streams of the session."""

@@ -68,6 +68,20 @@ async def test_a_replay_gives_what_came_after_in_its_stream_alone(url: str) -> N
         assert await replayed(store, third) == ("1", [])
 
 
+async def test_a_replay_of_a_stream_that_was_forgotten_and_begun_anew_ends() -> None:
+    async with opened("memory:") as (backend, store):
+        first = await store.store_event("1", says("a"))
+        await store.store_event("1", says("b"))
+
+        async def send(_: EventMessage) -> None:
+            await store.store_event("1", says("c"))
+            await store.forget()
+            await BackendEventStore(backend, "s").store_event("1", says("anew"))
+            assert await asyncio.wait_for(replayed(store, first), 5) == ("1", [])
+
+        assert await asyncio.wait_for(store.replay_events_after(first, send), 10) is None
+
+
 async def test_a_priming_event_has_an_id_and_is_never_sent(url: str) -> None:
     async with opened(url) as (_, store):
         primed = await store.store_event("1", None)
