@@ -131,7 +131,9 @@ class EmbeddedPostgres:
         assert self._process
         state = self._data / "postmaster.pid"
         while self._process.poll() is None and time.monotonic() < end:
-            lines = state.read_text().split("\n") if state.exists() else []
+            lines = list[str]()
+            with suppress(FileNotFoundError):  # of one that was killed it goes away
+                lines = state.read_text().split("\n")
             ours = lines[0] == str(self._process.pid) if lines else False
             if ours and len(lines) > 7 and lines[7].strip() == "ready":
                 return True
