@@ -4,8 +4,8 @@
 messages and ``--forks`` forks, copies it to every other kind and back into an empty storage of the
 first, lets ``verify`` compare all three, and measures what the copy takes on the disk against the
 source. ``python -m tests.copying_at_size peaks`` runs each command that moves data in a process of
-its own, on a tenth of the messages and on all, and gives the peak of its memory. A line of JSON for
-each; ends with 1 where something differs.
+its own, on a tenth of the messages and on all, and gives the peak of its memory. ``--from`` and
+``--to``, repeatable, choose kinds. A line of JSON for each; ends with 1 where something differs.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,9 +26,12 @@ from typing import Any
 from stores_core import Event, MemoryItem, Message, ToolResult, open_backend
 from tests.command_line import BACKENDS, Ran, run
 from tests.postgres_server import new_database, postgres_server
+from tests.redis_cluster import redis_cluster
 from tests.redis_server import redis_server
 
 NewUrl = Callable[[str], str]
+
+KINDS = (*BACKENDS, "redis-cluster")
 
 BATCH = 500
 OWN = 10
@@ -104,6 +108,8 @@ def storages(kinds: Sequence[str]) -> Generator[NewUrl]:
             servers["postgres"] = stack.enter_context(postgres_server())
         if "redis" in kinds:
             servers["redis"] = stack.enter_context(redis_server())
+        if "redis-cluster" in kinds:
+            servers["redis-cluster"] = stack.enter_context(redis_cluster(replicas=0)).url
 
         def new(kind: str) -> str:
             name = secrets.token_hex(4)
@@ -111,20 +117,20 @@ def storages(kinds: Sequence[str]) -> Generator[NewUrl]:
                 return f"memory:{name}"
             if kind == "postgres":
                 return asyncio.run(new_database(servers[kind]))
-            if kind == "redis":
+            if kind.startswith("redis"):
                 return f"{servers[kind]}?prefix=size-{name}"
             return f"{kind}:{Path(folder) / name}"
 
         yield new
 
 
-def _pairs(kinds: Sequence[str], size: Mapping[str, int]) -> bool:
+def _pairs(kinds: Sequence[str], others: Sequence[str], size: Mapping[str, int]) -> bool:
     fine = True
-    with storages(kinds) as new:
+    with storages((*kinds, *others)) as new:
         for kind in kinds:
             first = new(kind)
             asyncio.run(fill(first, **size))
-            for other_kind in kinds:
+            for other_kind in others:
                 if other_kind != kind:
                     other, again = new(other_kind), new(kind)
                     found = there_and_back(first, other, again)
@@ -146,13 +152,13 @@ def _clear(url: str) -> None:
     asyncio.run(work())
 
 
-def _peaks(kinds: Sequence[str], size: Mapping[str, int]) -> bool:
+def _peaks(kinds: Sequence[str], others: Sequence[str], size: Mapping[str, int]) -> bool:
     fine = True
-    with storages(kinds) as new, tempfile.TemporaryDirectory() as folder:
-        for kind in kinds:
+    with storages((*kinds, *others)) as new, tempfile.TemporaryDirectory() as folder:
+        for kind, other in product(kinds, others):
             found: dict[str, list[int]] = {}
             for messages in (size["messages"] // 10, size["messages"]):
-                source, target, again = new(kind), new(kind), new(kind)
+                source, target, again = new(kind), new(other), new(kind)
                 asyncio.run(fill(source, messages=messages, forks=size["forks"]))
                 archive = str(Path(folder) / secrets.token_hex(4))
                 for arguments in (
@@ -167,7 +173,7 @@ def _peaks(kinds: Sequence[str], size: Mapping[str, int]) -> bool:
                 Path(archive).unlink()
                 for url in (source, target, again):
                     _clear(url)
-            _say({"backend": kind, **size, "peakMiB": found})
+            _say({"from": kind, "to": other, **size, "peakMiB": found})
     return fine
 
 
@@ -192,13 +198,14 @@ def main() -> int:
     parser.add_argument("what", choices=("pairs", "peaks"))
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--forks", type=int, default=1_000)
-    parser.add_argument("--backend", action="append", choices=BACKENDS)
+    parser.add_argument("--from", dest="first", action="append", choices=KINDS)
+    parser.add_argument("--to", dest="other", action="append", choices=KINDS)
     chosen = parser.parse_args()
-    kinds: list[str] = chosen.backend or list(BACKENDS)
+    firsts, others = (wanted or list(KINDS) for wanted in (chosen.first, chosen.other))
     if chosen.what == "peaks":  # what only this process has is no other's
-        kinds = [kind for kind in kinds if kind != "memory"]
+        firsts, others = ([kind for kind in ones if kind != "memory"] for ones in (firsts, others))
     work = _pairs if chosen.what == "pairs" else _peaks
-    return 0 if work(kinds, {"messages": chosen.messages, "forks": chosen.forks}) else 1
+    return 0 if work(firsts, others, {"messages": chosen.messages, "forks": chosen.forks}) else 1
 
 
 if __name__ == "__main__":
