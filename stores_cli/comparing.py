@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from stores_cli.paging import PAGE, Read, paired, parting, tied
 from stores_cli.reading import read_run
-from stores_cli.transfer import NAMED, Lengths, Selection, runs_of
+from stores_cli.transfer import NAMED, Lengths, Selection, place_of, runs_of
 from stores_core.backend import Backend
 from stores_core.codec import canonical
 from stores_core.front import MovingFront
@@ -200,7 +200,7 @@ class Comparing:
 RUN = Kind[RunRecord](
     "run",
     lambda run: run.info.id,
-    lambda run: (-micros(run.info.created_at), run.info.id),
+    lambda run: place_of(run.info),
     lambda run: canonical([run.info, run.keys]).encode(),
 )
 NOTE_WITHOUT_VECTOR = Kind[MemoryRecord](

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from stores_cli.paging import PAGE
 from stores_core.backend import Backend
-from stores_core.front import MovingFront
+from stores_core.front import MovingFront, RunsFront
 from stores_core.moving import (
     ImportEntriesRequest,
     ImportMemoriesRequest,
@@ -25,6 +25,7 @@ from stores_core.moving import (
     ToolResultRecord,
 )
 from stores_core.runs import RunInfo
+from stores_core.values import micros
 from stores_core.walking import pages
 
 LOGS_KNOWN = 10_000
@@ -130,16 +131,38 @@ class Tally:
     """Deleted, or laid out anew, between being listed and being read."""
 
 
+def place_of(info: RunInfo) -> tuple[int, str]:
+    """Where a run stands in a listing."""
+    return -micros(info.created_at), info.id
+
+
 async def runs_of(source: MovingFront, selection: Selection) -> AsyncGenerator[RunRecord]:
-    """The records that are wanted, in listing order; ends early once all that are named came."""
-    left = len(selection.runs)
+    """The records that are wanted, in listing order. Where runs are named, no others are read."""
+    if selection.runs:
+        answers = [await source.export_runs(run_id=id) for id in selection.runs]
+        named = [run for answer in answers for run in answer.runs]
+        for run in sorted(named, key=lambda run: place_of(run.info)):
+            if selection.takes(run.info):
+                yield run
+        return
     async for page in pages(source.export_runs):
         for run in page.runs:
             if selection.takes(run.info):
                 yield run
-            left -= run.info.id in selection.runs
-        if selection.runs and left == 0:
-            return
+
+
+async def infos_of(source: RunsFront, selection: Selection) -> AsyncGenerator[RunInfo]:
+    """The headers that are wanted as they are now. Where runs are named, no others are read."""
+    if selection.runs:
+        for id in selection.runs:
+            info = (await source.get_run(run_id=id)).info
+            if info is not None and selection.takes(info):
+                yield info
+        return
+    async for page in pages(source.list_runs):
+        for info in page.runs:
+            if selection.takes(info):
+                yield info
 
 
 async def read(

@@ -6,12 +6,11 @@ from hashlib import blake2b
 
 import numpy as np
 
-from stores_cli.transfer import Names, Piece, Selection
+from stores_cli.transfer import Names, Piece, Selection, infos_of
 from stores_core.backend import Backend
 from stores_core.codec import canonical
 from stores_core.moving import ImportRunRequest
 from stores_core.runs import RunInfo
-from stores_core.walking import pages
 
 
 class Watch:
@@ -30,13 +29,11 @@ class Watch:
     async def name_moved(self, source: Backend, selection: Selection, moved: Names) -> None:
         """Name the wanted runs that are not as they were: written to since, or made since."""
         seen = np.sort(np.array(self._seen, dtype=np.uint64))
-        async for page in pages(source.runs.list_runs):
-            for info in page.runs:
-                fingerprint = np.uint64(_fingerprint(info))
-                place = int(np.searchsorted(seen, fingerprint))
-                known = place < len(seen) and seen[place] == fingerprint
-                if not known and selection.takes(info):
-                    moved.add(info.id)
+        async for info in infos_of(source.runs, selection):
+            fingerprint = np.uint64(_fingerprint(info))
+            place = int(np.searchsorted(seen, fingerprint))
+            if place == len(seen) or seen[place] != fingerprint:
+                moved.add(info.id)
 
 
 def _fingerprint(info: RunInfo) -> int:

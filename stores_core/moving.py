@@ -73,10 +73,15 @@ class ToolResultRecord(Shape):
 
 
 class ExportRunsRequest(Request):
-    """``limit`` 0 is 50; above 1,000 it counts as 1,000. Runs come in listing order."""
+    """``limit`` 0 is 50; above 1,000 it counts as 1,000. Runs come in listing order.
+
+    With ``run_id`` only that run comes, if it is there, at the cost of one run: in one page,
+    whatever ``cursor`` and ``limit`` say.
+    """
 
     cursor: str = ""
     limit: Count = 0
+    run_id: IdOrEmpty = ""
 
 
 class ExportRunsResponse(Response):

@@ -57,6 +57,9 @@ class FileMoving:
     async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
         def work(place: Place) -> ExportRunsResponse:
             self._homes.forget()
+            if request.run_id:
+                with self._tenant.folders.entered(place, request.run_id) as run:
+                    return ExportRunsResponse(runs=[_record(run)] if run else [])
             records: list[RunRecord] = []
             position = request.cursor
 

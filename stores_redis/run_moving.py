@@ -53,11 +53,14 @@ class RunMoving:
 
     async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
         """A page of runs in listing order, each at one instant."""
-        listed = ListRunsRequest(limit=request.limit, cursor=request.cursor)
-        page = await list_page(self._places, listed)
-        found = [await self._stored(run.id) for run in page.runs]
+        ids, position = [request.run_id], ""
+        if not request.run_id:
+            listed = ListRunsRequest(limit=request.limit, cursor=request.cursor)
+            page = await list_page(self._places, listed)
+            ids, position = [run.id for run in page.runs], page.position
+        found = [await self._stored(id) for id in ids]
         records = tuple(stored.record for stored in filter(None, found))
-        return ExportRunsResponse(runs=records, next_cursor=page.position)
+        return ExportRunsResponse(runs=records, next_cursor=position)
 
     async def _stored(self, run_id: str) -> _Stored | None:
         """A run as it is stored, at one instant."""

@@ -2,14 +2,18 @@
 
 import asyncio
 import signal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from stores_cli import urls
 from stores_cli.target import Target
 from stores_cli.transfer import Selection, Tally, read
 from stores_core import ImportRunRequest, Message, open_backend
+from stores_core.interceptors import Call, Proceed
+from stores_core.shape import Response
 from tests.command_line import (
     BACKENDS,
     FORKS,
@@ -91,6 +95,26 @@ def test_only_what_is_asked_for_is_copied(sqlite: str, target: str) -> None:
     absent = run("copy", sqlite, target, "--run", "nobody")
     assert absent.code == 2
     assert "'nobody'" in absent.err
+
+
+def test_to_copy_or_compare_one_run_no_other_is_read(
+    url: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(url)
+    asked: list[Call] = []
+
+    async def intercept(call: Call, proceed: Proceed) -> Response:
+        asked.append(call)
+        return await proceed(call.request)
+
+    monkeypatch.setattr(urls, "open_backend", partial(open_backend, interceptors=[intercept]))
+    assert copied(run("copy", url, target, "--run", "fork-1", "--json"))["created"] == 1
+    assert run("verify", url, target, "--run", "fork-1").code == 0
+    operations = {call.operation for call in asked}
+    assert "export_runs" in operations
+    assert "list_runs" not in operations
+    named = {getattr(call.request, "run_id", "fork-1") for call in asked}
+    assert named == {"fork-1"}
 
 
 def test_tenants_are_copied_one_by_one_or_all(sqlite: str, target: str) -> None:

@@ -207,7 +207,12 @@ TABLE: dict[str, Callable[[Names], Requests]] = {
         {"ref": n.ref, "result": ToolResult(content=["x"])},
         {"ref": n.ref, "result": ToolResult(content=["y"]), "labels": {"of": n.label}},
     ],
-    "moving.export_runs": lambda n: [{}, {"limit": 1}, *_cursor(n, "export_runs")],
+    "moving.export_runs": lambda n: [
+        {},
+        {"limit": 1},
+        {"run_id": n.run},
+        *_cursor(n, "export_runs"),
+    ],
     "moving.export_entries": lambda n: [{"log": n.log}, {"log": n.log, "start": 1}],
     "moving.export_memories": lambda n: [{}, *_cursor(n, "export_memories")],
     "moving.export_tool_results": lambda n: [{}, *_cursor(n, "export_tool_results")],

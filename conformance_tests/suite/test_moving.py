@@ -14,6 +14,7 @@ from conformance_tests.suite.cargo import (
     bring,
     furnish,
     take,
+    take_runs,
     tenants,
 )
 from conformance_tests.suite.steps import (
@@ -76,6 +77,21 @@ async def test_an_export_holds_every_note_and_every_result(lab: Lab, page: int) 
     refs = [info.ref for info in (await source.tool_results.list_tool_results()).infos]
     assert sorted(refs) == list("abcd")
     assert [record.ref for record in cargo.results] == refs, "exported in listing order"
+
+
+@proves("MOVE-1", needs=MOVING, look_at="what an export does where it is given `run_id`")
+async def test_a_run_that_is_asked_for_by_id_is_exported_alone(lab: Lab) -> None:
+    source, stranger = await tenants(lab)
+    made = await furnish(lab, source)
+    records = {run.info.id: run for run in await take_runs(source)}
+    for run_id in made:
+        answer = await source.moving.export_runs(run_id=run_id, limit=1)
+        assert_same(answer.runs, (records[run_id],), f"the export of {run_id} alone")
+        assert not answer.next_cursor
+    for client, absent in ((source, lab.new_id()), (stranger, made[0])):
+        answer = await client.moving.export_runs(run_id=absent)
+        assert not answer.runs, "another run is exported in place of one that is not there"
+        assert not answer.next_cursor
 
 
 @proves(

@@ -46,7 +46,10 @@ class InMemoryMoving:
     async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
         tenant = self._tenant
         with tenant.lock:
-            ids, position, _ = tenant.run_catalog.page([], request.cursor, request.limit)
+            if request.run_id:
+                ids, position = [id for id in (request.run_id,) if id in tenant.runs], ""
+            else:
+                ids, position, _ = tenant.run_catalog.page([], request.cursor, request.limit)
             runs = [_record(tenant.runs[id]) for id in ids]
         return ExportRunsResponse(runs=runs, next_cursor=position)
 

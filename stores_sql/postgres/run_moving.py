@@ -37,7 +37,7 @@ from stores_sql.postgres.logs import (
     log_lengths,
     ranges_of,
 )
-from stores_sql.postgres.run_rows import HOLD, enter, keep_keys, keys_of, take_away
+from stores_sql.postgres.run_rows import HOLD, enter, find, keep_keys, keys_of, take_away
 from stores_sql.postgres.runs import ALL_RUNS
 from stores_sql.postgres.statements import Connection, Statement, inserting
 from stores_sql.postgres.storage import TRIES, Tenant
@@ -122,6 +122,9 @@ async def export_runs(tenant: Tenant, request: ExportRunsRequest) -> ExportRunsR
     age, id = place_of(request.cursor)
 
     async def work(connection: Connection, number: int) -> ExportRunsResponse:
+        if request.run_id:
+            one = await find(connection, number, request.run_id)
+            return ExportRunsResponse(runs=await _records(connection, number, [one] if one else []))
         most = request.limit
         rows = await ALL_RUNS.all(connection, name=tenant.name, age=age, id=id, most=most + 1)
         found, position, _ = page(rows, StoredRun._make, most, most)

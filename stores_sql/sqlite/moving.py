@@ -100,8 +100,12 @@ class SqliteMoving:
 
         def work(connection: Connection, tenant: int) -> ExportRunsResponse:
             most = request.limit
-            rows = ALL_RUNS.run(connection, tenant=tenant, age=age, id=id, most=most + 1)
-            found, position, _ = page(rows, StoredRun._make, most, most)
+            if request.run_id:
+                one = find_run(connection, tenant, request.run_id)
+                found, position = [one] if one else [], ""
+            else:
+                rows = ALL_RUNS.run(connection, tenant=tenant, age=age, id=id, most=most + 1)
+                found, position, _ = page(rows, StoredRun._make, most, most)
             records = tuple(_record(connection, tenant, run) for run in found)
             return ExportRunsResponse(runs=records, next_cursor=position)
 

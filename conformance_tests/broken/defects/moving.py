@@ -306,6 +306,14 @@ class ExportIsOnePage(BrokenMoving):
         return changed(await self.good.export_runs(request), next_cursor="")
 
 
+@defect("MOVE-1", caught_by="test_moving.py::test_a_run_that_is_asked_for_by_id_is_exported_alone")
+class ExportOverlooksTheId(BrokenMoving):
+    """An export of one run by its id gives a page of all."""
+
+    async def export_runs(self, request: ExportRunsRequest) -> ExportRunsResponse:
+        return await self.good.export_runs(changed(request, run_id=""))
+
+
 @defect("MOVE-1", caught_by=_ALL)
 class LastResultStaysBehind(BrokenMoving):
     """An export ends one page early when a single result is left."""
