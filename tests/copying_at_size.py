@@ -4,8 +4,9 @@
 messages and ``--forks`` forks, copies it to every other kind and back into an empty storage of the
 first, lets ``verify`` compare all three, and measures what the copy takes on the disk against the
 source. ``python -m tests.copying_at_size peaks`` runs each command that moves data in a process of
-its own, on a tenth of the messages and on all, and gives the peak of its memory. ``--from`` and
-``--to``, repeatable, choose kinds. A line of JSON for each; ends with 1 where something differs.
+its own, on a tenth of the messages and on all, and gives the peak of its memory; ``sessions`` does
+so with `import --from` of files of such a length. ``--from`` and ``--to``, repeatable, choose
+kinds. A line of JSON for each; ends with 1 where something differs or fails.
 """
 
 import argparse
@@ -16,8 +17,9 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -177,6 +179,62 @@ def _peaks(kinds: Sequence[str], others: Sequence[str], size: Mapping[str, int])
     return fine
 
 
+def _sessions(kinds: Sequence[str], size: Mapping[str, int]) -> bool:
+    fine = True
+    with storages(kinds) as new, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "session.jsonl"
+        for kind, (name, lines) in product(kinds, SESSIONS.items()):
+            found: dict[str, list[int]] = {"fileMiB": [], "peakMiB": [], "peakMiBAgain": []}
+            for messages in (size["messages"] // 10, size["messages"]):
+                with path.open("w", encoding="utf-8") as file:
+                    file.writelines(json.dumps(line) + "\n" for line in lines(messages))
+                found["fileMiB"].append(path.stat().st_size >> 20)
+                target = new(kind)
+                for what, outcome in (("peakMiB", "created"), ("peakMiBAgain", "same")):
+                    ran, peak = _peak("import", "--from", name, str(path), target, "--json")
+                    fine = fine and ran.code == 0 and ran.document["runs"] == {outcome: 1}
+                    found[what].append(peak)
+                _clear(target)
+            _say({"format": name, "to": kind, **size, **found})
+    return fine
+
+
+def _claude_code(messages: int) -> Iterator[dict[str, Any]]:
+    random = Random(1)
+    for n in range(messages):
+        said = {"role": random.choice(("user", "assistant")), "content": _text(random)}
+        yield {
+            "type": said["role"],
+            "sessionId": "long",
+            "uuid": f"00000000-0000-4000-8000-{n:012}",
+            "parentUuid": f"00000000-0000-4000-8000-{n - 1:012}" if n else None,
+            "timestamp": (_BEGUN + timedelta(seconds=n)).isoformat(),
+            "message": said,
+        }
+
+
+def _codex(messages: int) -> Iterator[dict[str, Any]]:
+    random = Random(1)
+    yield {"type": "session_meta", "payload": {"id": "long"}}
+    for n in range(messages):
+        content = [{"type": "input_text", "text": f"{n} {_text(random)}"}]
+        item = {"type": "message", "role": "user", "content": content}
+        at = (_BEGUN + timedelta(seconds=n)).isoformat()
+        yield {"timestamp": at, "type": "response_item", "payload": item}
+
+
+def _openhands(messages: int) -> Iterator[dict[str, Any]]:
+    random = Random(1)
+    for n in range(messages):
+        said = {"role": "user", "content": [{"type": "text", "text": _text(random)}]}
+        yield {"kind": "MessageEvent", "id": f"{n}", "source": "user", "llm_message": said}
+
+
+_BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+SESSIONS = {"claude-code": _claude_code, "codex": _codex, "openhands": _openhands}
+"""Long sessions in formats of lines: a tree, one that repeats others, and a plain one."""
+
+
 def _peak(*arguments: str) -> tuple[Ran, int]:
     """A command in a process of its own, and the most memory that it had, in MiB."""
     command = [sys.executable, "-m", "stores_cli", *arguments]
@@ -195,17 +253,20 @@ def _say(line: Mapping[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.copying_at_size")
-    parser.add_argument("what", choices=("pairs", "peaks"))
+    parser.add_argument("what", choices=("pairs", "peaks", "sessions"))
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--forks", type=int, default=1_000)
     parser.add_argument("--from", dest="first", action="append", choices=KINDS)
     parser.add_argument("--to", dest="other", action="append", choices=KINDS)
     chosen = parser.parse_args()
     firsts, others = (wanted or list(KINDS) for wanted in (chosen.first, chosen.other))
+    size = {"messages": chosen.messages, "forks": chosen.forks}
+    if chosen.what == "sessions":
+        return 0 if _sessions(chosen.other or ["sqlite"], {"messages": chosen.messages}) else 1
     if chosen.what == "peaks":  # what only this process has is no other's
         firsts, others = ([kind for kind in ones if kind != "memory"] for ones in (firsts, others))
     work = _pairs if chosen.what == "pairs" else _peaks
-    return 0 if work(firsts, others, {"messages": chosen.messages, "forks": chosen.forks}) else 1
+    return 0 if work(firsts, others, size) else 1
 
 
 if __name__ == "__main__":

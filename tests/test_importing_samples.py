@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stores_cli.importing import FORMATS, Outcome
+from stores_cli.importing import FORMATS, Outcome, entries
 from stores_core import open_backend
 from tests.command_line import run, url
 from tests.importing_samples import EXPECTED, FOLDER, SAMPLES, STAMP, bring_in, read_sample, summary
@@ -23,7 +23,9 @@ def format_of(sample: Path) -> str:
     return max(names, key=len, default="")
 
 
-def test_what_becomes_of_each_sample_is_known() -> None:
+@pytest.mark.parametrize("kept", [entries.KEPT_BYTES, 0], ids=["in memory", "on disk"])
+def test_what_becomes_of_each_sample_is_known(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "KEPT_BYTES", kept)
     found = asyncio.run(read_sample(SAMPLES))
     expected: dict[str, Any] = json.loads(EXPECTED.read_text(encoding="utf-8"))
     assert found.keys() == expected.keys()

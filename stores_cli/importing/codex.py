@@ -1,6 +1,7 @@
 """Rollouts of Codex: JSON lines of {timestamp, type, payload}."""
 
 from collections.abc import Generator
+from hashlib import blake2b
 from typing import Any
 
 from stores_cli.importing.formats import Format
@@ -23,7 +24,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> Generator[Session]:
     """The one session of a rollout. What is said both as an item and as an event comes once."""
-    said = {text for record in source.glance() if (text := _item_text(record))}
+    said = {_digest(text) for record in source.glance() if (text := _item_text(record))}
     session = source.session(_key(source))
     for record in source.records():
         _take(source, session, record, said)
@@ -41,7 +42,7 @@ def _key(source: Source) -> str:
     return source.unnamed(*begin[:1])
 
 
-def _take(source: Source, session: Session, record: dict[str, Any], said: set[str]) -> None:
+def _take(source: Source, session: Session, record: dict[str, Any], said: set[bytes]) -> None:
     kind, payload, at = record.get("type"), as_dict(record.get("payload")), record.get("timestamp")
     beside = without(record, "type", "payload", "timestamp")
     if kind == "response_item":
@@ -51,7 +52,7 @@ def _take(source: Source, session: Session, record: dict[str, Any], said: set[st
         text = payload.get("message")
         if word not in _SPEAKERS or not isinstance(text, str):
             session.happen(word, at=at, source=without(payload, "type") | beside)
-        elif text.strip() in said:
+        elif _digest(text.strip()) in said:
             source.leave_out(f"{word}: a response_item says the same")
         else:
             further = without(payload, "message") | beside
@@ -67,6 +68,10 @@ def _item_text(record: dict[str, Any]) -> str:
     payload = as_dict(record.get("payload"))
     is_item = record.get("type") == "response_item" and "role" in payload
     return spoken(payload.get("content")).text.strip() if is_item else ""
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 CODEX = Format("codex", "Codex rollouts (JSON lines)", recognises, read, copies_history=True)

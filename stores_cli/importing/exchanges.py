@@ -4,7 +4,7 @@ Each request carries all that was said before. So a request that begins like a t
 goes on with it, or branches off it where the two part.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ class Talks:
 
     def draft(self) -> Session:
         """A session to put the messages of a request into, for :meth:`resume`."""
-        return Session("", FileReport(""))
+        return Session("", FileReport(""), self._source.spill)
 
     def new(self, key: str) -> Session:
         """Begin a talk."""
@@ -93,7 +93,7 @@ class Talks:
         return best
 
 
-def _shared(one: list[Message], two: list[Message]) -> int:
+def _shared(one: Sequence[Message], two: Sequence[Message]) -> int:
     length = 0
     for mine, theirs in zip(one, two, strict=False):
         if _said(mine) != _said(theirs):

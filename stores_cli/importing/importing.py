@@ -1,7 +1,7 @@
 """`import --from FORMAT`: files and databases of others into a backend."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 
 from stores_cli.importing.databases import look_at_tables
@@ -42,7 +42,8 @@ async def import_sessions(
         source = Source(place, shown(place))
         source.account.named = place in places
         report.files.append(source.account)
-        await into.take(source, chosen)
+        with closing(source.spill):
+            await into.take(source, chosen)
     return report
 
 

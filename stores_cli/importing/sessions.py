@@ -2,20 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from stores_cli.importing.entries import Entries, Spill
 from stores_cli.importing.json_values import TOO_DEEP
 from stores_cli.importing.moments import moment
 from stores_cli.importing.reports import FileReport
 from stores_core import Event, InvalidRequestError, MemoryItem, Message, ToolCall, ToolResult
-from stores_core.codec import encode_checked, encode_json
+from stores_core.codec import (
+    decode_events,
+    decode_messages,
+    encode,
+    encode_checked,
+    encode_json,
+)
 from stores_core.limits import Limits
 from stores_core.shape import Value
 
 SOURCE = "source"
 """The further field of a message or event that holds what the source said beside it."""
+
+V = TypeVar("V", bound=Value)
 
 STATE = "session-state"
 """The kind of the event that holds what the source says about the session as a whole, as of now."""
@@ -35,14 +44,19 @@ class Session:
 
     key: str
     account: FileReport
+    spill: Spill
     parent: str = ""
     at_message: int = 0
     agent_of: str = ""
     keeps_id: bool = False
     labels: dict[str, str] = field(default_factory=dict[str, str])
     standing: dict[str, Any] = field(default_factory=dict[str, Any])
-    messages: list[Message] = field(default_factory=list[Message])
-    events: list[Event] = field(default_factory=list[Event])
+    messages: Entries[Message] = field(init=False)
+    events: Entries[Event] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.messages = Entries(self.spill, decode_messages)
+        self.events = Entries(self.spill, decode_events)
 
     def say(
         self,
@@ -93,15 +107,15 @@ class Session:
         if not self.standing:
             return None
         further: dict[str, Any] = {AT_MESSAGE: len(self.messages), SOURCE: self.standing}
-        return fit(Event(kind=STATE, **further), self.account)
+        return fit(Event(kind=STATE, **further), self.account)[0]
 
     def add_message(self, message: Message) -> None:
-        self.messages.append(fit(message, self.account))
+        self.messages.append(*fit(message, self.account))
         self.account.messages += 1
         self._count(message)
 
     def add_event(self, event: Event) -> None:
-        self.events.append(fit(event, self.account))
+        self.events.append(*fit(event, self.account))
         self.account.events += 1
         self._count(event)
 
@@ -118,13 +132,15 @@ class Session:
 
     def branch(self, key: str, at_message: int) -> "Session":
         """Another session that begins with the first messages of this one."""
-        branch = Session(key, self.account, self.key, at_message, labels=dict(self.labels))
+        labels = dict(self.labels)
+        branch = Session(key, self.account, self.spill, self.key, at_message, labels=labels)
         branch.messages = self.messages[:at_message]
         return branch
 
     def sub_agent(self, key: str) -> "Session":
         """A session of a sub-agent that works for this one."""
-        return Session(key, self.account, agent_of=self.key, labels=dict(self.labels))
+        labels = dict(self.labels)
+        return Session(key, self.account, self.spill, agent_of=self.key, labels=labels)
 
 
 _LABEL_BYTES = 512
@@ -172,26 +188,29 @@ def _beside(source: Any) -> dict[str, Any]:
     return {SOURCE: source} if source not in (None, {}, []) else {}
 
 
-def fit(value: Any, account: FileReport) -> Any:
-    """``value`` as a store takes it: what none could give back is changed, and counted.
+def fit(value: V, account: FileReport) -> tuple[V, int]:
+    """``value`` as a store takes it, and the bytes of its text: what none could give back is
+    changed, and counted.
 
     A message or event that is nested too deeply keeps its further fields as JSON text; one that
     is too large keeps its place and says what stood there.
     """
     try:
-        _, text = encode_checked(value)
+        checked, text = encode_checked(value)
     except (InvalidRequestError, ValidationError):
         account.changed[TOO_DEEP] += 1
-        return _as_text(value)
+        flat = _as_text(value)
+        return flat, len(encode(flat))
     if len(text) <= _MOST:
-        return value
+        return checked, len(text)
     account.left_out[f"content of entries above {_MOST >> 20} MiB"] += 1
     kept: dict[str, Any] = {
         name: getattr(value, name)
         for name in ("role", "tool_call_id", "kind", "timestamp")
         if name in value.model_fields_set
     }
-    return type(value)(**kept, **{SOURCE: {"leftOut": {"bytes": len(text)}}})
+    left = type(value)(**kept, **{SOURCE: {"leftOut": {"bytes": len(text)}}})
+    return left, len(encode(left))
 
 
 def _as_text(value: Any) -> Any:

@@ -10,6 +10,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, cast
 
+from stores_cli.importing.entries import Spill
 from stores_cli.importing.json_values import BAD_UTF8, as_dict, as_list, read_json
 from stores_cli.importing.moments import moment
 from stores_cli.importing.reports import Damage, FileReport
@@ -30,7 +31,8 @@ NOT_UNDERSTOOD = "a record that holds nothing to keep"
 class Source:
     """Where sessions are read from: a file, or a database that a URL names.
 
-    ``account`` collects what is said about its records.
+    ``account`` collects what is said about its records, ``spill`` holds what does not fit in
+    memory; close it.
     """
 
     def __init__(self, place: str, shown: str = "") -> None:
@@ -40,6 +42,7 @@ class Source:
         self.is_url = self.is_postgres or self.is_redis
         self.path = Path(place)
         self.account = FileReport(shown or place)
+        self.spill = Spill()
 
     @cached_property
     def is_sqlite(self) -> bool:
@@ -192,7 +195,7 @@ class Source:
 
     def session(self, key: str, **labels: Any) -> Session:
         """An empty session of this source."""
-        session = Session(key, self.account)
+        session = Session(key, self.account, self.spill)
         for name, value in labels.items():
             session.label(name, value)
         return session

@@ -1,7 +1,7 @@
 """What stands in a store of a session: compared entry by entry."""
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from stores_cli.importing.sessions import STATE, Session
 from stores_core import Backend, Event, Message, RunInfo
@@ -29,9 +29,27 @@ def equal(one: Event, two: Event) -> bool:
     return canonical(one) == canonical(two)
 
 
-def is_start(start: Sequence[Event], whole: Sequence[Event]) -> bool:
-    """Whether ``whole`` begins with the events of ``start``."""
-    return len(start) <= len(whole) and all(map(equal, start, whole))
+@dataclass(frozen=True)
+class Told:
+    """The events of a run beside those of a session: how many there are but states, how many
+    first ones are the session's, and the latest state."""
+
+    count: int = 0
+    equal: int = 0
+    state: Event | None = None
+
+
+async def told_of(backend: Backend, info: RunInfo, events: Iterable[Event]) -> Told:
+    """The events that the run had when ``info`` was taken, beside ``events`` of a session."""
+    told, ours = Told(), iter(events)
+    async for event in _events_of(backend, info):
+        if event.kind == STATE:
+            told = replace(told, state=event)
+            continue
+        mine = next(ours, None)
+        goes_on = told.equal == told.count and mine is not None and equal(mine, event)
+        told = replace(told, count=told.count + 1, equal=told.equal + goes_on)
+    return told
 
 
 async def look(backend: Backend, session: Session, info: RunInfo, known: int = 0) -> Standing:
@@ -44,18 +62,16 @@ async def look(backend: Backend, session: Session, info: RunInfo, known: int = 0
     at = await first_difference(backend, info.id, session.messages, known, both)
     if at is not None:
         return Standing(parts_at=at, why=f"message {at} is another one")
-    stored = [event async for event in events_of(backend, info)]
-    told = [event for event in stored if event.kind != STATE]
-    if not (is_start(told, session.events) or is_start(session.events, told)):
+    told = await told_of(backend, info, session.events)
+    if told.equal < min(told.count, events):
         return Standing(why="its events are others")
-    ahead = info.message_count > messages or len(told) > events
-    if ahead and (info.message_count < messages or len(told) < events):
+    ahead = info.message_count > messages or told.count > events
+    if ahead and (info.message_count < messages or told.count < events):
         return Standing(why="it went on both in the store and in the session")
-    states = [event for event in stored if event.kind == STATE]
-    return Standing(len(told), states[-1] if states else None)
+    return Standing(told.count, told.state)
 
 
-async def events_of(backend: Backend, info: RunInfo) -> AsyncIterator[Event]:
+async def _events_of(backend: Backend, info: RunInfo) -> AsyncIterator[Event]:
     """The events that the run had when ``info`` was taken."""
     start = 0
     while start < info.event_count:

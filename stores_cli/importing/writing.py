@@ -8,20 +8,19 @@ stands in the store is ever changed.
 
 import hashlib
 from collections.abc import Mapping
-from operator import is_
 
 from stores_cli.importing.batches import batches
+from stores_cli.importing.entries import Outline, alike
 from stores_cli.importing.reports import FileReport, Outcome, Written
 from stores_cli.importing.sessions import Note, Result, Session
 from stores_cli.importing.standing import (
     Standing,
     equal,
-    events_of,
     first_difference,
-    is_start,
     look,
+    told_of,
 )
-from stores_core import Backend, Message, RunInfo
+from stores_core import Backend, RunInfo
 from stores_core.codec import canonical, encode
 
 _MAX_ID_BYTES = 512
@@ -45,7 +44,7 @@ class Writer:
         self._labels = labels
         self._ids: dict[str, str] = {}  # of the sessions written so far
         self._file: FileReport | None = None
-        self._settled: dict[str, list[Message]] = {}  # what runs of this file are known to hold
+        self._settled: dict[str, Outline] = {}  # what runs of this file are known to hold
 
     async def session(self, session: Session) -> Written:
         """Bring a session in, whatever an earlier import left of it."""
@@ -55,7 +54,7 @@ class Writer:
         written = await self._settle(session, run_id)
         self._ids[session.key] = written.run_id
         if written.outcome is not Outcome.CONFLICT:
-            self._settled[session.key] = session.messages
+            self._settled[session.key] = session.messages.outline()
         return written
 
     async def _settle(self, session: Session, run_id: str, new: Outcome | None = None) -> Written:
@@ -105,13 +104,13 @@ class Writer:
                 return 0
         if at < parent.message_count or not parent.event_count:
             return at
-        told = [event async for event in events_of(self._backend, parent)]
-        return at if is_start(told, session.events) else at - 1
+        told = await told_of(self._backend, parent, session.events)
+        return at if told.state is None and told.equal == told.count else at - 1
 
     def _shares(self, session: Session, at: int) -> bool:
         """Whether the first messages are the very ones that the parent's run was found to hold."""
-        held = self._settled.get(session.parent, [])
-        return at <= len(held) and all(map(is_, held[:at], session.messages))
+        held = self._settled.get(session.parent, ())
+        return at <= alike(held, session.messages.outline())
 
     async def _known(self, session: Session, info: RunInfo) -> int:
         """How many messages of a run need no look: it was forked behind them from a run that holds
@@ -154,7 +153,7 @@ class Writer:
         new = session.events[standing.told :]
         state = session.state()
         if state and not (standing.state and equal(standing.state, state)):
-            new = [*new, state]
+            new.append(state, len(encode(state)))
         for batch in batches(session.messages[messages:], new, messages):
             answer = await self._backend.runs.append_messages(
                 run_id=info.id,
