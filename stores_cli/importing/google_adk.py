@@ -1,52 +1,65 @@
-"""Sessions of Google's Agent Development Kit: JSON, its SQLite tables, and eval cases."""
+"""Sessions of Google's Agent Development Kit: JSON, its tables, and eval cases."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import Any
+
+from pydantic.alias_generators import to_camel
 
 from stores_cli.importing.formats import Format
 from stores_cli.importing.gemini_content import call_of, say_parts
-from stores_cli.importing.json_values import as_dict, as_list, filled, read_json, without
+from stores_cli.importing.google_adk_tables import has_sessions, read_tables
+from stores_cli.importing.json_values import as_dict, as_list, filled, without
 from stores_cli.importing.sessions import Session, call
 from stores_cli.importing.sources import Source
 
-PICKLED = "pickled actions of an event: refused"
 _KEY = ("app_name", "user_id", "id")
 
 
 def recognises(source: Source) -> bool:
-    document = source.document
-    held = as_dict(document)
     return (
-        ("events" in held and "id" in held and ("state" in held or "context" in held))
-        or "eval_cases" in held
+        any(map(_is_session, source.sample))
+        or "eval_cases" in as_dict(source.document)
         or any("data" in one and "initial_state" in one for one in source.sample)
-        or ("invocation_id" in source.tables.get("events", set()) and "sessions" in source.tables)
+        or has_sessions(source)
     )
 
 
-def read(source: Source) -> Generator[Session]:
+def _is_session(record: dict[str, Any]) -> bool:
+    return "events" in record and "id" in record and ("state" in record or "context" in record)
+
+
+async def read(source: Source) -> AsyncGenerator[Session]:
     """Each session of a file or a database; an eval case is a session too."""
-    if source.is_sqlite:
-        yield from _from_tables(source)
-    elif "events" in as_dict(source.document):
-        yield _from_document(source)
+    if source.is_sqlite or source.is_postgres:
+        async with aclosing(read_tables(source, begin, add_event)) as sessions:
+            async for session in sessions:
+                yield session
+    elif _is_session(as_dict(source.document)):
+        yield _from_record(source, as_dict(source.document))
+    elif any(map(_is_session, source.sample)):
+        for record in source.records():
+            if _is_session(record):
+                source.fold()
+                yield _from_record(source, record)
     else:
-        yield from _from_cases(source)
+        for session in _from_cases(source):
+            yield session
 
 
-def _from_document(source: Source) -> Session:
-    document = as_dict(source.document)
-    session = _begin(source, *(document.get(name) for name in _KEY))
-    for event in source.objects(
-        [*as_list(document.get("past_events")), *as_list(document["events"])]
-    ):
+def _from_record(source: Source, record: dict[str, Any]) -> Session:
+    # The service of the ADK writes camelCase, its Python classes do not.
+    session = begin(source, *(record.get(name, record.get(to_camel(name))) for name in _KEY))
+    for event in source.objects([*as_list(record.get("past_events")), *as_list(record["events"])]):
         add_event(session, event)
-    session.stand(without(document, "events", "past_events"))
+    session.stand(without(record, "events", "past_events"))
     return session
 
 
-def _begin(source: Source, app: Any, user: Any, identity: Any) -> Session:
-    key = "/".join(str(part) for part in (app, user, identity) if part)
+def begin(source: Source, app: Any, user: Any, identity: Any) -> Session:
+    """A session, named by the three parts of its id."""
+    given = (str(part) for part in (app, user, identity) if part)
+    key = "/".join(part.replace("%", "%25").replace("/", "%2F") for part in given)
     return source.session(key, app=app, user=user)
 
 
@@ -59,41 +72,6 @@ def add_event(session: Session, event: dict[str, Any]) -> None:
     further = without(content, "role", "parts")
     if not say_parts(session, role, content.get("parts"), at=at, source=further | beside):
         session.happen("state", at=at, source=beside | further)
-
-
-def _from_tables(source: Source) -> Iterator[Session]:
-    whole = "event_data" in source.tables["events"]
-    columns = ["event_data"] if whole else sorted(source.tables["events"] - {"session_id"})
-    names = ", ".join(f'e."{name}"' for name in columns)
-    query = f"""
-        SELECT s.app_name, s.user_id, s.id, s.state, {names} FROM sessions s JOIN events e
-        ON e.app_name = s.app_name AND e.user_id = s.user_id AND e.session_id = s.id
-        ORDER BY s.app_name, s.user_id, s.id, e.timestamp
-    """  # noqa: S608 - the names are quoted columns of the table itself
-    session: Session | None = None
-    for app, user, identity, state, *values in source.each(source.rows(query)):
-        begun = _begin(source, app, user, identity)
-        if session is None or session.key != begun.key:
-            if session:
-                yield session
-            session = begun
-            session.stand({"state": _json(source, state)})
-        fields = {name: _json(source, item) for name, item in zip(columns, values, strict=True)}
-        add_event(session, as_dict(fields["event_data"]) if whole else fields)
-    if session:
-        yield session
-
-
-def _json(source: Source, value: Any) -> Any:
-    if isinstance(value, bytes):
-        source.leave_out(PICKLED)
-        return None
-    if isinstance(value, str) and value[:1] in "{[":
-        try:
-            return read_json(value.encode(), source.account.changed)
-        except ValueError:
-            return value
-    return value
 
 
 def _from_cases(source: Source) -> Iterator[Session]:
@@ -137,5 +115,5 @@ def _oldest_turn(session: Session, turn: dict[str, Any]) -> None:
 
 
 GOOGLE_ADK = Format(
-    "google-adk", "Google ADK sessions (JSON, SQLite) and eval cases", recognises, read
+    "google-adk", "Google ADK sessions (JSON, SQLite, Postgres) and eval cases", recognises, read
 )
