@@ -18,8 +18,8 @@ from stores_cli.app import main
 from stores_core import Event, MemoryItem, Message, ToolResult, WordEmbedder, open_backend
 
 BACKENDS = ("memory", "sqlite", "file", "postgres", "redis")
-FORKS = 1_200
-"""So many that a copy, which gives way to others, is caught in the middle."""
+FORKS = 160
+"""So many that a slow copy, which writes them in some windows, is caught in the middle."""
 
 HOSTILE = "odd \x1b[31m\u202e[bold]:id/.."
 """An id with an escape sequence, a mark that turns the direction, markup and a path in it."""
@@ -51,10 +51,10 @@ def run(*arguments: str | Path) -> Ran:
     return Ran(int(code), out.getvalue(), err.getvalue())
 
 
-def start(*arguments: str | Path) -> "subprocess.Popen[str]":
-    """The command in a process of its own, which gives way to this one."""
+def start(*arguments: str | Path, program: str = "stores_cli") -> "subprocess.Popen[str]":
+    """The command in a process of its own."""
     return subprocess.Popen(
-        ["nice", "-n", "19", sys.executable, "-m", "stores_cli", *map(str, arguments)],
+        [sys.executable, "-m", program, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -64,6 +64,11 @@ def start(*arguments: str | Path) -> "subprocess.Popen[str]":
     )
 
 
+def start_slowly(*arguments: str | Path) -> "subprocess.Popen[str]":
+    """The command in a process of its own, which takes its time: see `tests.slow_command`."""
+    return start(*arguments, program="tests.slow_command")
+
+
 def new_url(kind: str, request: pytest.FixtureRequest) -> str:
     """A storage of this kind that nothing else uses."""
     name = secrets.token_hex(4)
@@ -71,6 +76,8 @@ def new_url(kind: str, request: pytest.FixtureRequest) -> str:
         return f"memory:{name}"
     if kind == "postgres":
         return f"{request.getfixturevalue('shared_postgres_url')}?tenant={name}"
+    if kind == "redis-cluster":
+        return f"{request.getfixturevalue('cluster').url}?prefix=test-{name}"
     if kind == "redis":
         return f"{request.getfixturevalue('redis')}?prefix=test-{name}"
     folder: Path = request.getfixturevalue("tmp_path")
@@ -156,7 +163,7 @@ def wait_for_runs(url: str, count: int) -> None:
         listed = run("runs", "list", url, "--limit", str(count), "--json")
         if listed.code == 0 and len(listed.document["runs"]) >= count:
             return
-        time.sleep(0.02)
+        time.sleep(0.1)
     raise AssertionError("the copy does not get on")
 
 

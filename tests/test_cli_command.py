@@ -14,7 +14,7 @@ import pytest
 from stores_cli.output import Output
 from stores_cli.reference import helps, page
 from stores_core import Message, open_backend
-from tests.command_line import Ran, fill, run, sqlite, start
+from tests.command_line import fill, run, sqlite, start
 from tests.conftest import ROOT, Python
 
 __all__ = ["sqlite"]  # a fixture
@@ -181,15 +181,6 @@ def test_a_tail_follows_and_stops(sqlite: str) -> None:
     _, err = again.communicate(timeout=90)
     assert again.returncode == 1
     assert "deleted" in err
-
-
-def test_sweep_and_conform_say_what_they_did(sqlite: str) -> None:
-    ran = start("conform", sqlite, "--quick", "-k", "a_cut_may_fall", "--json")
-    out, err = ran.communicate(timeout=60)
-    verdict = Ran(ran.returncode, out, err).document
-    assert ran.returncode == 3, err  # a part of it
-    assert verdict["conformant"] is False
-    assert "Verdict on sqlite" in err
 
 
 def test_sessions_of_others_are_imported_and_damage_is_named(sqlite: str, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import signal
+from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,13 @@ from tests.command_line import (
     new_url,
     run,
     sqlite,
-    start,
+    start_slowly,
     target,
     url,
     wait_for_runs,
     write,
 )
+from tests.redis_cluster import EmbeddedCluster, redis_cluster
 from tests.redis_embedded import embedded_redis
 
 __all__ = ["sqlite", "target", "url"]  # fixtures
@@ -37,20 +38,30 @@ __all__ = ["sqlite", "target", "url"]  # fixtures
 NEWEST = f"fork-{FORKS - 1}"
 
 
-def test_a_copy_around_all_backends_comes_back_equal(request: pytest.FixtureRequest) -> None:
-    ring = [new_url(kind, request) for kind in (*BACKENDS, "memory")]
-    fill(ring[0])
-    sizes: list[dict[str, int]] = []
-    for source, destination in pairwise(ring):
-        sizes.append(copied(run("copy", source, destination, "--json")))
-        assert run("verify", source, destination).code == 0
-    assert {(one["runs"], one["created"], one["entries"]) for one in sizes} == {(5, 5, 11)}
-    assert not any(one["moved"] for one in sizes)
-    ends = run("verify", ring[0], ring[-1], "--json").document
-    assert ends["equal"]
-    assert ends["vectors"]
-    assert ends["digests"][0] == ends["digests"][1]
-    assert ends["compared"] == {"runs": 5, "entries": 11, "notes": 6, "results": 2}
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with redis_cluster(replicas=0) as running:
+        yield running
+
+
+@pytest.mark.parametrize("kind", [*BACKENDS, pytest.param("redis-cluster", marks=pytest.mark.long)])
+def test_a_copy_by_way_of_each_other_backend_comes_back_equal(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    first = new_url(kind, request)
+    fill(first)
+    everything = {"runs": 5, "created": 5, "entries": 11, "notes": 6, "results": 2}
+    for other_kind in BACKENDS:
+        other, again = new_url(other_kind, request), new_url(kind, request)
+        for source, destination in ((first, other), (other, again)):
+            brought = copied(run("copy", source, destination, "--json"))
+            assert {name: brought[name] for name in everything} == everything
+            assert not brought["moved"]
+        ends = run("verify", first, again, "--json").document
+        assert ends["equal"], (kind, other_kind)
+        assert ends["vectors"]
+        assert ends["digests"][0] == ends["digests"][1]
+        assert ends["compared"] == {"runs": 5, "entries": 11, "notes": 6, "results": 2}
 
 
 def test_copying_again_doubles_nothing_and_brings_what_is_new(url: str, target: str) -> None:
@@ -160,10 +171,10 @@ def bytes_of(url: str) -> int:
 
 
 def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
-    fill(f"{sqlite}?durability=client", forks=FORKS, messages=3_000)
+    fill(sqlite, forks=FORKS)
     there = 0
     for sent, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
-        process = start("copy", sqlite, target)
+        process = start_slowly("copy", sqlite, target)
         wait_for_runs(target, there + 20)
         process.send_signal(sent)
         out, err = process.communicate(timeout=90)
@@ -179,8 +190,8 @@ def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
 
 
 def test_runs_that_are_written_to_meanwhile_are_whole_and_named(sqlite: str, target: str) -> None:
-    fill(f"{sqlite}?durability=client", forks=FORKS)
-    process = start("copy", sqlite, target, "--json")
+    fill(sqlite, forks=FORKS)
+    process = start_slowly("copy", sqlite, target, "--json")
     wait_for_runs(target, 20)
     # The newest are copied first, so one that is there already and one that is to come.
     for number in range(15):
@@ -234,9 +245,9 @@ async def test_a_run_that_is_deleted_while_it_is_read_is_named() -> None:
 
 
 def test_a_target_that_goes_away_is_said_and_the_copy_goes_on_later(sqlite: str) -> None:
-    fill(f"{sqlite}?durability=client", forks=FORKS)
+    fill(sqlite, forks=FORKS)
     with embedded_redis(appendonly="yes", appendfsync="always") as server:
-        process = start("copy", sqlite, server.url)
+        process = start_slowly("copy", sqlite, server.url)
         wait_for_runs(server.url, 20)
         server.kill()
         out, err = process.communicate(timeout=60)

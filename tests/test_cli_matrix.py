@@ -19,7 +19,7 @@ from stores_cli.reference import helps
 from stores_core import StoreUnavailableError, open_backend
 from stores_core.interceptors import Call, Proceed
 from stores_core.shape import Response
-from tests.command_line import Ran, fill, run, start, target, url
+from tests.command_line import BACKENDS, Ran, fill, new_url, run, start, target, url
 
 __all__ = ["target", "url"]  # fixtures
 
@@ -61,6 +61,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 PROCESSES = ("conform", "ui")
 """What is run in a process of its own, below."""
+
+# What both do on each backend is tested in one process elsewhere.
+EACH = [pytest.param(kind, marks=[] if kind == "sqlite" else pytest.mark.long) for kind in BACKENDS]
 
 WARNS = ("doctor",)
 """What may end with 1 on a storage that is well, since a server's settings want a word."""
@@ -138,14 +141,19 @@ def first_operation(
     return asked
 
 
-def test_the_suite_examines_each_backend(url: str) -> None:
+@pytest.mark.parametrize("kind", EACH)
+def test_the_suite_examines_each_backend(kind: str, request: pytest.FixtureRequest) -> None:
+    url = new_url(kind, request)
     process = start("conform", url, "--quick", "-k", "a_cut_may_fall", "--json")
     out, err = process.communicate(timeout=200)
     assert process.returncode == 3, err  # a part of it
     assert Ran(3, out, err).document["conformant"] is False
+    assert f"Verdict on {kind}" in err
 
 
-def test_pages_show_each_backend(url: str) -> None:
+@pytest.mark.parametrize("kind", EACH)
+def test_pages_show_each_backend(kind: str, request: pytest.FixtureRequest) -> None:
+    url = new_url(kind, request)
     if not url.startswith("memory:"):  # of which another process sees nothing
         fill(url)
     process = start("ui", url, "--port", "0", "--json")

@@ -11,7 +11,7 @@ import pytest
 
 from stores_cli.importing import Outcome, batches
 from stores_core import Backend, Call, Message, Request, Response, open_backend
-from tests.command_line import run, start, url
+from tests.command_line import run, start_slowly, url
 from tests.importing_samples import FOLDER, bring_in
 
 __all__ = ["url"]  # a fixture
@@ -219,9 +219,9 @@ async def length(url: str) -> int:
 
 
 def test_the_command_stops_at_ctrl_c_and_goes_on(tmp_path: Path) -> None:
-    session = long_session(tmp_path / "long.jsonl", 12_000)
+    session = long_session(tmp_path / "long.jsonl", 2_500)
     url = f"sqlite:{tmp_path / 'agent.db'}"
-    stopped = start("import", "--from", "auto", session, url)
+    stopped = start_slowly("import", "--from", "auto", session, url)
     while not asyncio.run(length(url)):
         assert stopped.poll() is None
     stopped.send_signal(signal.SIGINT)
@@ -229,10 +229,10 @@ def test_the_command_stops_at_ctrl_c_and_goes_on(tmp_path: Path) -> None:
     assert stopped.returncode == 130
     assert "Traceback" not in told
     there = asyncio.run(length(url))
-    assert 0 < there < 12_000
+    assert 0 < there < 2_500
     again = run("import", "--from", "auto", session, url, "--json").document
     assert again["runs"] == {"grown": 1}
-    assert asyncio.run(length(url)) == 12_000
+    assert asyncio.run(length(url)) == 2_500
 
 
 async def test_many_branches_of_a_long_session_cost_what_is_new(tmp_path: Path) -> None:

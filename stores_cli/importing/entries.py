@@ -17,7 +17,7 @@ from stores_core.codec import encode
 from stores_core.limits import MIB
 from stores_core.shape import Value
 
-KEPT_BYTES = 8 * MIB
+KEPT_BYTES = 4 * MIB
 """Of text: so much of all sessions of a source is in memory, about three times that as objects."""
 
 _AT_ONCE = 100
