@@ -23,6 +23,13 @@ from stores_core.errors import InvalidRequestError
 commands = group()
 
 
+def _formats(begun: str) -> list[str]:
+    """The names of formats that begin so, for a shell."""
+    from stores_cli.importing.registry import AUTO, FORMATS
+
+    return [name for name in (AUTO, *(one.name for one in FORMATS)) if name.startswith(begun)]
+
+
 @command(commands, "import", example="import --from claude-code session.jsonl sqlite:agent.db")
 async def import_(
     files: Annotated[
@@ -31,7 +38,12 @@ async def import_(
     ],
     from_: Annotated[
         str,
-        Option("--from", metavar="FORMAT", help="Sessions of another tool; `auto` recognises it."),
+        Option(
+            "--from",
+            metavar="FORMAT",
+            help="Sessions of another tool; `auto` recognises it.",
+            autocompletion=_formats,
+        ),
     ] = "",
     label: Annotated[
         list[str] | None,
@@ -101,14 +113,9 @@ async def _sessions(
     # Dozens of formats, which no other command needs.
     from stores_cli.importing import import_sessions
 
-    with output.progress("importing", len(places)) as step:
+    with output.progress("importing") as step:
         report = await import_sessions(
-            target,
-            places,
-            format=format,
-            labels=labels,
-            shown=shown,
-            progress=lambda _: step(1),
+            target, places, format=format, labels=labels, shown=shown, progress=step
         )
     if output.json:
         output.document(report.as_json())

@@ -103,7 +103,8 @@ async def _migrate(url: str, target: str, *, yes: bool, output: Output, create: 
         if plan.steps:
             if not agreed("Take these steps?", yes=yes):
                 return Exit.FOUND
-            applied += (await backend.admin.migrate(target=target, timeout=A_DAY)).applied
+            with output.progress("migrating"):
+                applied += (await backend.admin.migrate(target=target, timeout=A_DAY)).applied
     if output.json:
         output.document({"steps": list(plan.steps), "applied": applied})
     elif applied:

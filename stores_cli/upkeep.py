@@ -79,7 +79,8 @@ async def verify(
             document, is_fine = _as_json(found), not found.different
         else:
             async with opened(url, tenant=name) as backend:
-                report = await backend.admin.verify(timeout=A_DAY)
+                with output.progress("verifying"):
+                    report = await backend.admin.verify(timeout=A_DAY)
             _show_report(output, report)
             document, is_fine = json_of(report), not report.problems
         documents.append({"tenant": name, **document} if all_tenants else document)
@@ -158,7 +159,8 @@ async def erase_tenant(
     async with opened(url) as backend:
         if not agreed(f"Erase all data of the tenant {printable(name)}?", yes=yes):
             return Exit.FOUND
-        erased = (await backend.admin.erase_tenant(tenant=name, timeout=A_DAY)).erased
+        with output.progress("erasing"):
+            erased = (await backend.admin.erase_tenant(tenant=name, timeout=A_DAY)).erased
     if json:
         output.document({"erased": erased})
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stores_cli.app import main
 from stores_cli.output import Output
 from stores_cli.reference import helps, page
 from stores_core import Message, open_backend
@@ -69,6 +70,29 @@ def test_bad_usage_ends_with_2_and_says_what_to_do(
     assert ran.out == ""
     assert says in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("begun", "offered"),
+    [
+        ("agent-stores ru", ["runs"]),
+        ("agent-stores memory re", ["recall", "reembed"]),
+        ("agent-stores copy --al", ["--all-tenants"]),
+        ("agent-stores import --from openai-r", ["openai-responses"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_formats(
+    begun: str,
+    offered: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("_AGENT_STORES_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", begun)
+    monkeypatch.setenv("COMP_CWORD", str(len(begun.split()) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == offered
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])

@@ -15,7 +15,7 @@ from stores_cli.importing.writing import Writer, run_id_of
 from stores_core import Backend, InvalidRequestError, StoreError
 
 Shown = Callable[[str], str]
-Progress = Callable[[str], None]
+Progress = Callable[[int], None]
 
 
 async def import_sessions(
@@ -25,21 +25,20 @@ async def import_sessions(
     format: str = AUTO,
     labels: Mapping[str, str] | None = None,
     shown: Shown = str,
-    progress: Progress = lambda place: None,
+    progress: Progress = lambda records: None,
 ) -> Report:
     """Bring what ``places`` hold into ``backend``; without one everything is only read.
 
     A place is a file, a folder (all files below it) or the URL of a database. ``shown`` makes a
     place fit to be seen, so that no password of a URL gets into the report; ``progress`` is told
-    of each place begun. Stopped at any point, the same call goes on where it was. Raises
-    InvalidRequestError for an unknown format or a place that is not there; a file that nobody can
-    read is in the report, and the others go on.
+    how many records were read, and how many entries written. Stopped at any point, the same call
+    goes on where it was. Raises InvalidRequestError for an unknown format or a place that is not
+    there; a file that nobody can read is in the report, and the others go on.
     """
     chosen = None if format == AUTO else format_named(format)
-    report, into = Report(), _Into(backend, labels or {})
+    report, into = Report(), _Into(backend, labels or {}, progress)
     for place in sorted(_spread(places, shown), key=age):
-        progress(shown(place))
-        source = Source(place, shown(place))
+        source = Source(place, shown(place), progress)
         source.account.named = place in places
         report.files.append(source.account)
         with closing(source.spill):
@@ -70,8 +69,10 @@ def _spread(places: Sequence[str], shown: Shown) -> list[str]:
 class _Into:
     """Where the sessions of all places go: one writer for each format."""
 
-    def __init__(self, backend: Backend | None, labels: Mapping[str, str]) -> None:
-        self._backend, self._labels = backend, labels
+    def __init__(
+        self, backend: Backend | None, labels: Mapping[str, str], progress: Progress
+    ) -> None:
+        self._backend, self._labels, self._progress = backend, labels, progress
         self._writers: dict[str, Writer] = {}
         self._lineages: dict[str, Lineage] = {}
 
@@ -92,7 +93,7 @@ class _Into:
             self._lineages.setdefault(format.name, Lineage()).settle(found)
         if self._backend:
             writer = self._writers.setdefault(
-                format.name, Writer(self._backend, format.name, self._labels)
+                format.name, Writer(self._backend, format.name, self._labels, self._progress)
             )
             written = await _write(writer, found)
         else:

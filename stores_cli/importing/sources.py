@@ -2,7 +2,7 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property
@@ -32,10 +32,12 @@ class Source:
     """Where sessions are read from: a file, or a database that a URL names.
 
     ``account`` collects what is said about its records, ``spill`` holds what does not fit in
-    memory; close it.
+    memory; close it. ``progress`` hears of each record that is read.
     """
 
-    def __init__(self, place: str, shown: str = "") -> None:
+    def __init__(
+        self, place: str, shown: str = "", progress: Callable[[int], None] = lambda records: None
+    ) -> None:
         self.place = place
         self.is_postgres = place.startswith(_POSTGRES)
         self.is_redis = place.startswith(_REDIS)
@@ -43,6 +45,7 @@ class Source:
         self.path = Path(place)
         self.account = FileReport(shown or place)
         self.spill = Spill()
+        self._progress = progress
 
     @cached_property
     def is_sqlite(self) -> bool:
@@ -177,6 +180,7 @@ class Source:
 
     def _begin(self) -> int:
         self.account.records += 1
+        self._progress(1)
         return self.account.marks
 
     def _end(self, before: int) -> None:

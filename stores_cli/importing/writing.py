@@ -7,7 +7,7 @@ stands in the store is ever changed.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from stores_cli.importing.batches import batches
 from stores_cli.importing.entries import Outline, alike
@@ -36,10 +36,20 @@ def run_id_of(format: str, key: str, keeps_id: bool = False) -> str:
 
 
 class Writer:
-    """Writes what readers yield into ``backend``; ``labels`` go onto every run it makes."""
+    """Writes what readers yield into ``backend``; ``labels`` go onto every run it makes.
 
-    def __init__(self, backend: Backend, format: str, labels: Mapping[str, str]) -> None:
+    ``progress`` hears of the entries that were written.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        format: str,
+        labels: Mapping[str, str],
+        progress: Callable[[int], None],
+    ) -> None:
         self._backend = backend
+        self._progress = progress
         self._format = format
         self._labels = labels
         self._ids: dict[str, str] = {}  # of the sessions written so far
@@ -166,6 +176,7 @@ class Writer:
             if not answer.found or answer.conflict:
                 return None
             messages, events = answer.message_count, answer.event_count
+            self._progress(len(batch[0]) + len(batch[1]))
         return (messages, events) != (info.message_count, info.event_count)
 
     async def note(self, note: Note) -> Written:
