@@ -36,8 +36,8 @@ def read(source: Source) -> Generator[Found]:
     result is kept whole as a tool result too."""
     recorded = as_dict(source.document)
     if not recorded:
-        log = _Connection(source, source.unnamed(source.text()[:4_000]))
-        for number, line in enumerate(source.each(source.text().split("\n")), 1):
+        log = _Connection(source, source.unnamed(source.begin(4_000)))
+        for number, line in enumerate(source.each(source.text_lines()), 1):
             stream, _, rest = line.partition(":")
             if stream == "STDERR" or (line.strip() and stream not in _STREAMS):
                 log.session.happen("stderr", rest.strip() if stream == "STDERR" else line)
@@ -49,6 +49,7 @@ def read(source: Source) -> Generator[Found]:
                              from_client=stream == "STDIN")  # fmt: skip
                 except ValueError:
                     source.damaged(f"line {number}", "no JSON")
+            yield from log.results()
         yield from log.found()
         return
     log = _Connection(source, source.unnamed(*as_list(recorded.get("interactions"))[:1]))
@@ -75,8 +76,14 @@ class _Connection:
         self._results: list[Result] = []
         self.session = source.session(f"connection-{key}")
 
-    def found(self) -> Iterator[Found]:
+    def results(self) -> Iterator[Result]:
+        """The results that came since this was asked last."""
         yield from self._results
+        self._results.clear()
+
+    def found(self) -> Iterator[Found]:
+        """What is left when the log has ended."""
+        yield from self.results()
         if self.session.messages or self.session.events:
             yield self.session
 

@@ -115,7 +115,23 @@ class Source:
 
     def text(self) -> str:
         """The whole file as text."""
-        data = self.path.read_bytes()
+        return self._decoded(self.path.read_bytes())
+
+    def begin(self, characters: int) -> str:
+        """The first characters of the file."""
+        with self.path.open("rb") as file:
+            return file.read(4 * characters).decode(errors="replace")[:characters]
+
+    def text_lines(self) -> Iterator[str]:
+        """The lines of the file as text, without their ends; the last is what no end follows."""
+        line = b"\n"
+        with self.path.open("rb") as file:
+            for line in file:
+                yield self._decoded(line.removesuffix(b"\n"))
+        if line.endswith(b"\n"):
+            yield ""
+
+    def _decoded(self, data: bytes) -> str:
         try:
             return data.decode()
         except UnicodeDecodeError:
