@@ -77,14 +77,14 @@ def new_url(kind: str, request: pytest.FixtureRequest) -> str:
     if kind == "postgres":
         return f"{request.getfixturevalue('shared_postgres_url')}?tenant={name}"
     if kind == "redis-cluster":
-        return f"{request.getfixturevalue('cluster').url}?prefix=test-{name}"
+        return f"{request.getfixturevalue('small_cluster').url}?prefix=test-{name}"
     if kind == "redis":
         return f"{request.getfixturevalue('redis')}?prefix=test-{name}"
     folder: Path = request.getfixturevalue("tmp_path")
     return f"{kind}:{folder / name}"
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[*BACKENDS, pytest.param("redis-cluster", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest) -> str:
     """An empty storage of each kind."""
     return new_url(request.param, request)

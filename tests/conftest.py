@@ -14,6 +14,7 @@ import pytest
 
 from tests.postgres_notes import index_early
 from tests.postgres_server import postgres, postgres_url, shared_postgres_url
+from tests.redis_cluster import small_cluster
 from tests.redis_server import own_redis, redis, redis_url
 
 # fixtures of all tests
@@ -25,6 +26,7 @@ __all__ = [
     "redis",
     "redis_url",
     "shared_postgres_url",
+    "small_cluster",
 ]
 
 ROOT = Path(__file__).parent.parent

@@ -12,11 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis import Redis as TypedRedis
 
 from tests.postgres_embedded import free_port
@@ -123,6 +124,13 @@ def _ports(version: str) -> tuple[int, int, dict[str, str | int]]:
         with suppress(OSError, OverflowError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port + _BUS_BEHIND))
             return port, port + _BUS_BEHIND, {}
+
+
+@pytest.fixture(scope="session")
+def small_cluster() -> Iterator[EmbeddedCluster]:
+    """Three primaries without replicas, for what only asks that there are slots."""
+    with redis_cluster(replicas=0) as running:
+        yield running
 
 
 Meanwhile = Callable[[EmbeddedCluster, str], AbstractContextManager[object]]

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -30,18 +29,11 @@ from tests.command_line import (
     wait_for_runs,
     write,
 )
-from tests.redis_cluster import EmbeddedCluster, redis_cluster
 from tests.redis_embedded import embedded_redis
 
 __all__ = ["sqlite", "target", "url"]  # fixtures
 
 NEWEST = f"fork-{FORKS - 1}"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
-    with redis_cluster(replicas=0) as running:
-        yield running
 
 
 @pytest.mark.parametrize("kind", [*BACKENDS, pytest.param("redis-cluster", marks=pytest.mark.long)])

@@ -84,7 +84,7 @@ def use(request: pytest.FixtureRequest, url: str, target: str, tmp_path: Path) -
         "url": url,
         "tenant": url.partition("tenant=")[2],
         "target": target,
-        "revision": 1 if url.startswith("redis:") else 2,  # the one that stands
+        "revision": 1 if url.startswith("redis") else 2,  # the one that stands
         "file": tmp_path / "a.zst",
         "session": session,
     }
