@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
+from conformance_tests.faults import system_calls
 from conformance_tests.opener import Opener, UnusableOpenerError, explained
 from stores_core.backend import Backend
 from stores_core.capabilities import Capability, Durability
@@ -151,6 +152,9 @@ class Bench:
         if need == "server":
             why = "no server is known: give --server HOST:PORT, and the opener a keyword `server`"
             return None if opener.server else Unmet(False, why)
+        if need == "strace":
+            why = system_calls.missing()
+            return Unmet(False, f"{why}, so no system call could fail") if why else None
         if need.startswith("option:"):
             option = need.removeprefix("option:")
             missing = not opener.takes(option)

@@ -13,16 +13,20 @@ from conformance_tests.lab import Lab
 
 Test = Callable[..., Coroutine[Any, Any, None]]
 
-TIERS = {"A": "black box", "B": "reopened, killed, another process", "C": "clock and network"}
+TIERS = {
+    "A": "black box",
+    "B": "reopened, killed, another process",
+    "C": "clock, network, system calls",
+}
 """What a test has to be able to do with a storage: open it; open it again, also from elsewhere; put
-something of its own between it and its clock or its server."""
+something of its own between it and its clock, server or kernel."""
 
 NEEDS = {
     **dict.fromkeys(
         ("runs", "memory", "tool_results", "admin", "moving", "embeddings", "shared", "tenant"), "A"
     ),
     **dict.fromkeys(("lasting", "elsewhere"), "B"),
-    **dict.fromkeys(("clock", "server"), "C"),
+    **dict.fromkeys(("clock", "server", "strace"), "C"),
 }
 """What a test may need, and the tier that it belongs to then."""
 

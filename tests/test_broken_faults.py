@@ -18,6 +18,8 @@ def url_for(defect: Defect, request: pytest.FixtureRequest, folder: Path) -> str
     needs = of_test(CHECKS, defect.caught_by)[0].proof.needs
     if "server" in needs:
         return request.getfixturevalue("own_redis")
+    if defect.caught_by.startswith("test_disk.py"):
+        return f"file:{folder}/broken"
     lasting = "lasting" in needs
     return f"sqlite:{folder}/broken.db?durability=client" if lasting else f"memory:{defect.name}"
 

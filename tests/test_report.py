@@ -63,12 +63,12 @@ def test_every_form_says_which_tiers_were_run_and_what_that_leaves_unproved() ->
     killed = kinds_of(Outcome.PASSED, tier="B")
     text = table(killed)
     assert "tier B (reopened, killed, another process): 1 checks" in text
-    assert "tier C (clock and network): NOT RUN" in text
+    assert "tier C (clock, network, system calls): NOT RUN" in text
     assert "1 amid faults" in text
     assert "RUN-F7" not in text.partition("does not show")[2]
     said = as_json(killed)
     assert said["amid"] == {"others": 0, "faults": 1}
-    assert "| Tier C | tier C (clock and network): NOT RUN |" in as_markdown(killed)
+    assert "| Tier C | tier C (clock, network, system calls): NOT RUN |" in as_markdown(killed)
     by_black_box = table(kinds_of(Outcome.PASSED, tier="A"))
     assert "a fork that a crash cuts off" in by_black_box.partition("does not show")[2]
 

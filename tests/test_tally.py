@@ -53,7 +53,7 @@ def test_the_last_whole_run_of_the_suite_is_reported(tmp_path: Path) -> None:
     assert "### memory" in text
     assert "durability disk. Conformant: every guarantee" in text
     assert "| A, black box | 2 | 0 |  |" in text
-    assert read(tally)[0].report["tiers"]["C, clock and network"] == [0, 0, []]
+    assert read(tally)[0].report["tiers"]["C, clock, network, system calls"] == [0, 0, []]
 
 
 def test_the_page_is_what_the_tally_says() -> None:

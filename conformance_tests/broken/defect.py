@@ -15,13 +15,16 @@ from conformance_tests.broken import defects as _home
 from conformance_tests.opener import Opener, Source, at, from_url
 from stores_core.admin import Admin
 from stores_core.backend import Backend
+from stores_core.capabilities import Durability
 from stores_core.memory import MemoryStore
 from stores_core.moving import Moving
 from stores_core.runs import RunStore
 from stores_core.shape import Shape, replaced
 from stores_core.tool_results import ToolResultStore
 
-FAULTS = frozenset({"test_cancelled.py", "test_clocks.py", "test_cut.py", "test_killed.py"})
+FAULTS = frozenset(
+    {"test_cancelled.py", "test_clocks.py", "test_cut.py", "test_disk.py", "test_killed.py"}
+)
 """Tests amid faults: each defect that only they show is run against the test named for it alone."""
 
 S = TypeVar("S", bound=Shape)
@@ -55,9 +58,11 @@ class Broken:
 
     ``stores`` are the good ones. ``kept`` is shared by all clients of the storage and tenant, as
     what lies in the storage would be; what a client would remember goes into attributes.
+    ``declares`` is what the backend says of its durability, None for what is true.
     """
 
     kind: ClassVar[str]
+    declares: ClassVar[Durability | None] = None
 
     def __init__(self, stores: Stores, kept: dict[Any, Any]) -> None:
         self.stores = stores
@@ -168,6 +173,7 @@ class Defect:
                 front: Any = getattr(backend, self.broken.kind)
                 of_tenant = kept.setdefault(values.get("tenant", ""), {})
                 front.store = self.broken(Stores.of(backend), of_tenant)
+                backend.durability = self.broken.declares or backend.durability
                 yield backend
 
         def by_way_of(place: str) -> Opener:

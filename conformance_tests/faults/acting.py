@@ -30,6 +30,11 @@ class Operation:
     seen: Callable[[Backend, str], Awaitable[object]]
     repeatable: bool = True
 
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing."""
+        return self.seen is _nothing
+
     async def sees(self, backend: Backend, id: str) -> str:
         """What is seen, as a text that is the same for each id."""
         return repr(await self.seen(backend, id)).replace(id, "ID")

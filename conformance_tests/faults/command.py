@@ -43,9 +43,11 @@ class Tally:
         return SOUND if self.made else TOO_LITTLE
 
 
-def arguments(module: str, made: str, given: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments(
+    module: str, made: str, given: Sequence[str] | None = None, *, fault: Sequence[str] = ()
+) -> argparse.Namespace:
     """``opener``, ``url`` and ``server``, the storage; ``number`` of what is made, ``seed``,
-    ``json``."""
+    ``json``; and ``fault``, one of those that there are."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", allow_abbrev=False)
     parser.add_argument(
         "opener", nargs="?", metavar="MODULE:OPENER", help="- to read it as JSON, with url, server"
@@ -53,6 +55,8 @@ def arguments(module: str, made: str, given: Sequence[str] | None = None) -> arg
     parser.add_argument("--url", help="open by URL")
     parser.add_argument("--server", metavar="HOST:PORT", help="where the server of an opener is")
     add_number(parser, made)
+    if fault:
+        parser.add_argument("--fault", choices=fault, default=fault[0])
     options = parser.parse_args(given)
     if options.opener == "-":  # a URL may hold a password, and arguments of a process are public
         vars(options).update(json.loads(sys.stdin.readline()))
