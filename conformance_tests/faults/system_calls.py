@@ -25,7 +25,6 @@ or strace may not trace, 3 where no point was met.
 
 import functools
 import os
-import random
 import re
 import secrets
 import shutil
@@ -37,6 +36,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from conformance_tests.faults.acting import OPERATIONS
@@ -198,19 +198,19 @@ class Breaking:
         actor.end()
         if told.outcome != "done":
             raise ChildError(f"{name}: nothing befell it, and it was told {told.outcome}")
-        most: dict[str, int] = {}
+        # The n-th call is that of whichever thread makes it first.
+        by_thread, met = Counter[tuple[str, str]](), dict[tuple[str, int], None]()
         calls = re.findall(r"^(\d+) +(\w+)\(", self._log.read_text("utf-8"), re.MULTILINE)
-        for (_, call), number in Counter(calls).items():
-            most[call] = max(most.get(call, 0), number)
+        for thread, call in calls:
+            by_thread[thread, call] += 1
+            met[call, by_thread[thread, call]] = None
         if self.kind == "unsynced":  # one that never syncs has to be caught too
-            return [Point(self.kind, name, cold, "", 1)] if most else []
-        most = {call: number for call, number in sorted(most.items()) if call in kind.calls}
+            return [Point(self.kind, name, cold, "", 1)] if met else []
+        some = [(call, n) for call, n in met if call in kind.calls]
         if kind.all_at_once:
-            last = max(most.values(), default=0)
+            last = max((n for _, n in some), default=0)
             return [Point(self.kind, name, cold, "", n + 1) for n in range(last)]
-        return [
-            Point(self.kind, name, cold, call, n + 1) for call in most for n in range(most[call])
-        ]
+        return [Point(self.kind, name, cold, call, n) for call, n in some]
 
     def meet(self, point: Point) -> None:
         """Let an operation meet a fault and see what comes of it. Raises UnusableToolError."""
@@ -252,14 +252,26 @@ class Breaking:
 
 
 def in_turn(points: Sequence[Point]) -> list[Point]:
-    """Points at random, always the same ones; each operation in turn, so that few meet most."""
-    shuffled = random.Random(0).sample(points, len(points))
-    seen, turns = Counter[tuple[str, bool]](), list[tuple[int, Point]]()
-    for point in shuffled:
-        of = point.operation, point.cold
-        turns.append((seen[of], point))
-        seen[of] += 1
-    return [point for _, point in sorted(turns, key=lambda turn: turn[0])]
+    """The points, each operation in turn, so that few of them meet most.
+
+    Of an operation the one in the middle comes first, then those in the middle of the halves.
+    """
+    of_each: dict[tuple[str, bool], list[Point]] = {}
+    for point in points:
+        of_each.setdefault((point.operation, point.cold), []).append(point)
+    turns = zip_longest(*(halved(of) for of in of_each.values()))
+    return [point for turn in turns for point in turn if point is not None]
+
+
+def halved(points: Sequence[Point]) -> list[Point]:
+    """The middle, the middles of both halves, those of the quarters, and so on."""
+    found: list[Point] = []
+    parts = [points]
+    while parts:
+        parts = [part for part in parts if part]
+        found += [part[len(part) // 2] for part in parts]
+        parts = [half for of in parts for half in (of[: len(of) // 2], of[len(of) // 2 + 1 :])]
+    return found
 
 
 def break_calls(kind: str, open: Open, points: int = 0, seed: int = 0) -> Tally:

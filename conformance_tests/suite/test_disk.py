@@ -55,7 +55,7 @@ async def _told(lab: Lab, module: str, made: str, count: int, *more: str) -> dic
     look_at="what is written in several steps, and what finds it when the storage is opened again",
 )
 async def test_killed_at_a_system_call_it_has_happened_or_has_not(lab: Lab) -> None:
-    await _told(lab, system_calls.__name__, "points", 26, "--fault", "kill")
+    await _told(lab, system_calls.__name__, "points", 13, "--fault", "kill")
 
 
 @proves(
