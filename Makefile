@@ -84,6 +84,8 @@ kill-matrix: $(STAMP)  ## the suite against every broken store, into docs/kill-m
 	$(PY) -m conformance_tests.broken --jobs 2 --first --write docs/kill-matrix.json
 	$(PY) -m conformance_tests.broken --jobs 2 --named --write docs/kill-matrix.json \
 		--url 'sqlite:{folder}/{name}.db?durability=client'
+	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests.broken --jobs 2 --faults \
+		--server-url '{url}' --write docs/kill-matrix.json
 
 bench: $(STAMP)  ## what the operations cost
 	$(PY) -m benchmarks

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from conformance_tests.broken import matrix, page
-from conformance_tests.broken.defect import defects
-from conformance_tests.broken.running import chosen, examined
+from conformance_tests.broken.defect import Defect, defects
+from conformance_tests.broken.running import chosen, chosen_amid_faults, examined, url_amid_faults
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the defects that are asked for and print what caught each."""
     options = _options(arguments)
-    known = defects()
+    known = defects(amid_faults=options.faults)
     unknown = sorted(set(options.name or ()) - known.keys())
     if unknown:
         print(f"no such defect: {', '.join(unknown)}", file=sys.stderr)
@@ -28,15 +28,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     base_name, samples = options.url.partition(":")[0], "all"
     if options.named or options.first:
         samples = "named" if options.named else "first"
+    if options.faults:
+        base_name, samples = matrix.AMID_FAULTS, "named"
     if base_name not in bases or bases[base_name].samples != samples:
         bases[base_name] = matrix.Base(samples)
     base = bases[base_name]
-    every = chosen(first=samples != "all")
+    every = chosen_amid_faults() if options.faults else chosen(first=samples != "all")
     wanted = [known[name] for name in options.name or known]
+    urls = {one.name: _url(one, options) for one in wanted}
+    homeless = [name for name, url in urls.items() if not url]
     missing = {name: tests for name, tests in base.missing(wanted, every).items() if tests}
-    with _folder(options.url) as url:
+    missing = {name: tests for name, tests in missing.items() if urls[name]}
+    with _folder() as folder:
+        urls = {name: url.replace("{folder}", folder) for name, url in urls.items()}
         for number, (name, findings, seconds) in enumerate(
-            examined(missing, url, first=samples != "all", jobs=options.jobs), 1
+            examined(missing, urls, first=samples != "all", jobs=options.jobs), 1
         ):
             base.note(known[name], findings)
             told = _line(base, name, known[name].caught_by)
@@ -47,10 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         base.settle(known, every)
         matrix.write(options.write, bases)
     if options.write:
-        options.write.with_suffix(".md").write_text(page.page(known, bases), encoding="utf-8")
+        all_known = {**defects(), **defects(amid_faults=True)}
+        options.write.with_suffix(".md").write_text(page.page(all_known, bases), encoding="utf-8")
     survivors = [one.name for one in wanted if not base.is_caught(one)]
     print(f"{len(wanted) - len(survivors)} of {len(wanted)} caught by the test that has to")
+    if homeless:
+        print(f"without --server-url these were not run: {', '.join(homeless)}")
     return 1 if survivors else 0
+
+
+def _url(defect: Defect, options: argparse.Namespace) -> str:
+    return url_amid_faults(defect, options.server_url) if options.faults else options.url
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -64,6 +77,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first", action="store_true", help="one sample of each test only")
     parser.add_argument(
         "--named", action="store_true", help="of each defect the test that has to catch it only"
+    )
+    parser.add_argument(
+        "--faults",
+        action="store_true",
+        help="the defects that only a fault shows, each on a storage where it can happen (not on "
+        "--url) by the test that has to catch it",
+    )
+    parser.add_argument(
+        "--server-url", default="", metavar="URL", help="a storage with a server, for --faults"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes at once (1)")
     parser.add_argument(
@@ -85,9 +107,9 @@ def _line(base: matrix.Base, name: str, test: str) -> str:
 
 
 @contextmanager
-def _folder(url: str) -> Generator[str]:
+def _folder() -> Generator[str]:
     with tempfile.TemporaryDirectory(prefix="broken-") as folder:
-        yield url.replace("{folder}", folder)
+        yield folder
 
 
 if __name__ == "__main__":

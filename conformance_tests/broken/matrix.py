@@ -11,6 +11,9 @@ from typing import Any
 from conformance_tests.broken.defect import Defect
 from conformance_tests.broken.exam import Check, Ending, Findings
 
+AMID_FAULTS = "amid faults"
+"""The base of the defects that only a fault shows: for each of them another good backend."""
+
 LEAST_PASSED = 0.9
 """A defect that passes less than this share of the checks is no small one."""
 
@@ -86,10 +89,10 @@ class Base:
                 column.failed[test] = failed
 
     def settle(self, defects: Mapping[str, Defect], checks: Sequence[Check]) -> None:
-        """All that was missing has been run: keep what there is of defects and tests, in order."""
+        """What was missing has been run, where it could be: keep what there is, in order."""
         tests = by_test(checks)
         self.tests = {test: _state_of(of) for test, of in tests.items()}
-        self.defects = {name: self.defects[name] for name in defects}
+        self.defects = {name: self.defects[name] for name in defects if name in self.defects}
         for column in self.defects.values():
             column.failed = {test: column.failed[test] for test in tests if test in column.failed}
 

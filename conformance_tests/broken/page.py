@@ -27,6 +27,8 @@ with the numbers of the quick profile, and all samples of each test that is name
 for each defect only the test that is named for it, so it says nothing of how much else a defect
 passes. Tests that say that they need other stores alone are not run against a defect, and count as
 passed. Programs and histories at random, and tests that start programs of their own, are not run.
+The base "amid faults" has the defects that show only when something breaks: each on a backend where
+that can happen (files, Redis, memory), against the test that is named for it.
 """
 
 
