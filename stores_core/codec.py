@@ -20,7 +20,7 @@ from stores_core.entries import Compaction, Event, Message, Signal, ToolCall, Tu
 from stores_core.errors import CorruptRecordError, InvalidRequestError
 from stores_core.shape import Shape, Value, kept_text, path_of, replaced, wire_name
 from stores_core.tool_results import ToolResult
-from stores_core.values import check_json, find_surrogate, utc
+from stores_core.values import check_json, find_surrogate, is_finite, utc
 
 V = TypeVar("V", bound=Value)
 Path = tuple[object, ...]
@@ -82,7 +82,10 @@ def encode_metadata(metadata: Mapping[str, Any], path: Path) -> bytes:
 
 def decode_json(text: bytes | str) -> Any:
     """Plain JSON that the codec wrote. Raises ValueError for what is none."""
-    return from_json(text, allow_inf_nan=False)
+    value = from_json(text, allow_inf_nan=False)
+    if not is_finite(value):
+        raise ValueError("a number beyond what a float holds")
+    return value
 
 
 def parse_json(text: bytes | str) -> Any:
@@ -142,7 +145,7 @@ class _Decoder(Generic[V]):
             values = self._parsed(data)
         except ValidationError as error:
             raise self._corrupt(texts, id, start) from error
-        if len(values) != len(texts):
+        if len(values) != len(texts) or not all(map(_is_finite, values)):
             raise self._corrupt(texts, id, start)
         if any(suspect in data for suspect in self._suspects):
             values = [self._own_names(text) for text in texts]
@@ -160,8 +163,10 @@ class _Decoder(Generic[V]):
     def _corrupt(self, texts: list[bytes], id: str, start: int) -> CorruptRecordError:
         for position, text in enumerate(texts, start):
             try:
-                self._one.validate_json(text, by_alias=True, by_name=False)
+                value = self._one.validate_json(text, by_alias=True, by_name=False)
             except ValidationError:
+                value = None
+            if value is None or not _is_finite(value):
                 return CorruptRecordError(store=self._store, id=id, position=position)
         return CorruptRecordError(store=self._store, id=id, position=start)
 
@@ -196,6 +201,12 @@ _NESTED: dict[type[Value], tuple[tuple[str, int], ...]] = {
     model: tuple((name, kind) for name, (kind, _) in fields.items() if kind in (_MODEL, _MODELS_OF))
     for model, fields in _FIELDS.items()
 }
+
+_OPEN: dict[type[Value], tuple[tuple[str, int], ...]] = {
+    model: tuple((name, kind) for name, (kind, _) in fields.items() if kind not in (_PLAIN, _TIME))
+    for model, fields in _FIELDS.items()
+}
+"""The fields that may hold plain JSON, themselves or in a value inside."""
 
 
 def _renamed(model: type[Value]) -> dict[str, str]:
@@ -285,6 +296,23 @@ def _renames(value: Value) -> int:
                 if _renames(part):
                     return _RENAME
     return _AS_IT_IS
+
+
+def _is_finite(value: Value) -> bool:
+    """Whether what was parsed has no NaN and no infinity, in any field that takes plain JSON."""
+    held = value.__dict__
+    for name, kind in _OPEN[type(value)]:
+        item = held[name]
+        if not item and type(item) is not float:
+            continue
+        if kind == _MODELS_OF:
+            for part in item:
+                if not _is_finite(part):
+                    return False
+        elif not (_is_finite(item) if kind == _MODEL else is_finite(item)):
+            return False
+    extra = value.__pydantic_extra__
+    return not extra or is_finite(extra)
 
 
 def _encoded(value: Value, needs: int) -> bytes:

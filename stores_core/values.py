@@ -6,7 +6,7 @@ written when one of them could not. There is one rule for all of them.
 
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Annotated, Any, cast
@@ -143,6 +143,7 @@ def from_micros(value: int) -> datetime:
 # would come back as something else than it was.
 
 _SCALARS = frozenset({str, bool, type(None)})
+_MAY_BE_INFINITE = frozenset({float, dict, list})
 
 
 def check_json(value: object, path: tuple[object, ...] = (), depth: int = 0) -> None:
@@ -178,6 +179,21 @@ def check_json(value: object, path: tuple[object, ...] = (), depth: int = 0) -> 
         raise _unfit(
             path, f"{kind.__module__}.{kind.__name__}", "str, int, float, bool, None, list, dict"
         )
+
+
+def is_finite(value: object) -> bool:
+    """Whether JSON that was parsed has no NaN and no infinity, which a long number becomes."""
+    kind = type(value)
+    if kind is dict:
+        items: Iterable[object] = cast("dict[str, object]", value).values()
+    elif kind is list or kind is tuple:
+        items = cast("Sequence[object]", value)
+    else:
+        return kind is not float or isfinite(cast(float, value))
+    for item in items:  # noqa: SIM110 - a generator would cost more than the work
+        if type(item) in _MAY_BE_INFINITE and not is_finite(item):
+            return False
+    return True
 
 
 def _check_digits(value: int, path: tuple[object, ...]) -> None:

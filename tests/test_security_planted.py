@@ -50,6 +50,12 @@ DAMAGED: dict[str, Callable[[Path], bytes]] = {
     "a hundred thousand levels": lambda made: b'{"role":"user","x":' + b"[" * 100_000,
     "closed levels": lambda made: b'{"role":"u","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "an integer of 5,000 digits": lambda made: b'{"role":"user","x":' + b"9" * 5_000 + b"}",
+    "a number that is none": lambda made: b'{"role":"user","x":{"y":[1,NaN]}}',
+    "an infinity": lambda made: (
+        b'{"role":"user","toolCalls":[{"id":"i","name":"n","args":-Infinity}]}'
+    ),
+    "a number beyond floats": lambda made: b'{"role":"user","x":{"y":[1,1e400]}}',
+    "400 digits and a half": lambda made: b'{"role":"user","x":1' + b"0" * 400 + b".5}",
     "no object": lambda made: b'"S3cretS3cret"',
     "nothing": lambda made: b"",
     "half": lambda made: b'{"role":"user","text":"S3cretS3cr',
@@ -96,7 +102,9 @@ async def test_a_planted_call_is_a_message_with_fields_and_is_not_made(
     assert not made.exists()
 
 
-@pytest.mark.parametrize("name", ["a pickle", "a hundred thousand levels", "no object", "half"])
+@pytest.mark.parametrize(
+    "name", ["a pickle", "a hundred thousand levels", "a number beyond floats", "no object", "half"]
+)
 async def test_a_planted_tool_result_is_told_as_damage(url: str, name: str, tmp_path: Path) -> None:
     made = tmp_path / "S3cretS3cret"
     async with open_backend(url) as backend:
