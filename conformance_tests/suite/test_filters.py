@@ -112,6 +112,8 @@ async def test_updated_before_keeps_the_runs_that_were_idle_since(lab: Lab) -> N
     assert ids(await walk(client, 7, labels=label, updated_before=last)) == []
     following = last + timedelta(microseconds=1)
     assert ids(await walk(client, 7, labels=label, updated_before=following)) == [idle]
+    changed = (await header(client, busy)).updated_at  # after it was created
+    assert ids(await walk(client, 7, labels=label, updated_before=changed)) == [idle]
     zone = moment.astimezone(datetime.now().astimezone().tzinfo)
     assert ids(await walk(client, 7, labels=label, updated_before=zone)) == [idle]
 

@@ -21,6 +21,7 @@ from conformance_tests.suite.cargo import (
     tenants,
 )
 from conformance_tests.suite.steps import (
+    StoppedClock,
     assert_holds,
     by_turns,
     deltas,
@@ -106,6 +107,12 @@ async def test_a_reader_sees_a_run_whole_or_not_at_all_while_it_is_imported(lab:
 async def test_a_run_whose_entries_are_not_all_there_is_refused(lab: Lab) -> None:
     source, target = await tenants(lab)
     run_id = await start_run(lab, turn(9), deltas(9), client=source)
+    one = await start_run(lab, turn(1), client=source)
+    cargo = await take(source)
+    (record,) = (run for run in cargo.runs if run.info.id == one)
+    with pytest.raises(InvalidRequestError):
+        await target.moving.import_run(run=record)
+    await source.runs.delete_run(run_id=one)
     cargo = await take(source)
     steps = steps_of(target, cargo, piece=3)
     for step in steps[:-1]:
@@ -145,13 +152,13 @@ async def test_an_unknown_log_is_empty(lab: Lab) -> None:
 @proves("MOVE-2", needs=MOVING, look_at="whether an import knows what stands at an id")
 async def test_a_later_import_brings_a_run_up_to_date(lab: Lab) -> None:
     source, target = await tenants(lab)
-    run_id = await start_run(lab, turn(3), deltas(1), client=source)
+    run_id = await start_run(lab, turn(3), deltas(1), labels={"old": "one"}, client=source)
     other = await start_run(lab, turn(2), client=source)
     await bring(target, await take(source))
     await source.runs.append_messages(
         run_id=run_id, messages=turn(4, first=3), idempotency_key="a key"
     )
-    await source.runs.update_run(run_id=run_id, labels={"new": "label"})
+    await source.runs.update_run(run_id=run_id, labels={"new": "label", "old": None})
     cargo = await take(source)
     await bring(target, Cargo(logs=cargo.logs))
     await assert_holds(target, run_id, turn(3), deltas(1))
@@ -160,6 +167,7 @@ async def test_a_later_import_brings_a_run_up_to_date(lab: Lab) -> None:
     assert_same_cargo(await take(target), cargo)
     await assert_holds(target, run_id, turn(7), deltas(1))
     assert ids(await walk(target, 7, labels={"new": "label"})) == [run_id]
+    assert await walk(target, 7, labels={"old": "one"}) == []
 
 
 @pytest.mark.parametrize(
@@ -227,6 +235,36 @@ async def test_an_import_converges_across_sweeps(lab: Lab) -> None:
     await sweep_all(target)
     assert_same_cargo(await take(target), cargo)
     assert (await target.admin.verify()).problems == ()
+
+
+@proves(
+    "MOVE-2",
+    needs=(*MOVING, "admin", "clock"),
+    look_at="how long sweep leaves a log to an import that does not go on",
+)
+async def test_what_an_import_never_finished_is_freed_a_day_later_and_no_sooner(lab: Lab) -> None:
+    source, _ = await tenants(lab)
+    clock = StoppedClock()
+    target = await lab.open(tenant=lab.new_id("target"), clock=clock)
+    used = await start_run(lab, turn(3), client=source)
+    given_up = await start_run(lab, turn(5), client=source)
+    cargo = await take(source)
+    records = {run.info.id: run for run in cargo.runs}
+    await bring(target, Cargo(logs=cargo.logs))
+    await sweep_all(target)
+    await target.moving.import_run(run=records[used])
+    clock.move(23 * 3_600)
+    await sweep_all(target)
+    log = records[given_up].messages[0].log
+    assert await take_log(target, log, 7) == cargo.logs[log], "a log of today was freed"
+    clock.move(2 * 3_600)
+    await sweep_all(target)
+    assert await take_log(target, log, 7) == []
+    with pytest.raises(InvalidRequestError):
+        await target.moving.import_run(run=records[given_up])
+    await assert_holds(target, used, turn(3))
+    await bring(target, cargo)
+    await assert_holds(target, given_up, turn(5))
 
 
 @proves("MOVE-2", "RUN-L1", needs=MOVING, look_at="whether a run record is one instant of its run")

@@ -265,8 +265,11 @@ async def test_erasing_a_tenant_erases_all_of_that_tenant_alone(lab: Lab) -> Non
 async def test_what_one_tenant_writes_is_counted_for_no_other(lab: Lab) -> None:
     ours = await lab.open(tenant=lab.new_id("tenant"))
     theirs = await lab.open(tenant=lab.new_id("tenant"))
+    assert not sum((await ours.admin.verify()).checked.values())
     await steps.start_run(lab, steps.turn(2), client=ours)
+    await steps.start_run(lab, steps.turn(3), steps.deltas(4), client=ours)
     held, checked = await steps.bytes_held(lab, ours), (await ours.admin.verify()).checked
+    assert (checked["runs"], sum(checked.values())) == (2, 2 + 2 + 3 + 4), "not all is counted once"
     await steps.start_run(lab, steps.turn(200, "w" * 500), client=theirs)
     assert await steps.bytes_held(lab, ours) < held + 10_000, "another tenant's bytes are counted"
     assert (await ours.admin.verify()).checked == checked, "another tenant's records are counted"

@@ -17,6 +17,8 @@ from conformance_tests.suite.cargo import (
     take_runs,
     tenants,
 )
+from conformance_tests.suite.notes import write
+from conformance_tests.suite.spelled import Spelled, recalled, spell
 from conformance_tests.suite.steps import (
     UNTOUCHED,
     WRITTEN,
@@ -247,15 +249,39 @@ async def test_an_import_of_notes_leaves_newer_ones_alone(lab: Lab) -> None:
     for key in ("a", "b"):
         await source.memory.put_memory(item=MemoryItem(key=key, value="old"))
     cargo = await take(source)
-    await bring(target, cargo)
+    brought = await target.moving.import_memories(memories=cargo.memories)
+    assert (brought.imported, brought.kept) == (2, 0)
     await target.memory.put_memory(item=MemoryItem(key="a", value="newer here"))
     await source.memory.put_memory(item=MemoryItem(key="b", value="newer there"))
     await bring(target, await take(source))
     await bring(target, cargo)
+    answer = await target.moving.import_memories(memories=cargo.memories)
+    assert (answer.imported, answer.kept) == (0, 2)
     for key, value in (("a", "newer here"), ("b", "newer there")):
         note = (await target.memory.get_memory(key=key)).item
         assert note is not None
         assert (note.value, note.version) == (value, 2)
+
+
+@proves(
+    "MOVE-1",
+    "EMB-5",
+    needs=("moving", "tenant", "memory", "embeddings"),
+    look_at="whose vectors an import takes, and which version of a note a vector is of",
+)
+async def test_an_import_leaves_no_vector_of_another_embedder_or_version(lab: Lab) -> None:
+    source, target = lab.new_id("source"), lab.new_id("target")
+    theirs = await lab.open(tenant=source, embedder=Spelled(3, "theirs"))
+    ours = await lab.open(tenant=target, embedder=Spelled())
+    await write(ours, "s", "a", spell(1, 0))
+    await write(theirs, "s", "a", spell(1, 0, 0))
+    await write(theirs, "s", "a", spell(0, 1, 0))
+    await write(theirs, "s", "b", spell(1, 0, 0))
+    cargo = await take(theirs)
+    brought = await ours.moving.import_memories(memories=cargo.memories, embedder=cargo.embedder)
+    assert (brought.imported, brought.kept) == (2, 0)
+    assert await recalled(ours, "s", spell(0, 1), limit=1) == [("a", 1.0)]
+    assert await recalled(ours, "s", spell(1, 0), limit=2) == [("b", 1.0), ("a", 0.0)]
 
 
 class CountingEmbedder(WordEmbedder):

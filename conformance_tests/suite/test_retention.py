@@ -95,10 +95,14 @@ async def test_beyond_the_bytes_the_oldest_results_go(lab: Lab) -> None:
     for n in range(5):
         await put(client, f"r{n}", text_result(f"{n}" * 4_000))
     await work_off(client)
-    refs = [info.ref for info in await walk(client, 10)]
-    assert refs == ["the latest", "r4", "r3"]
+    left = await walk(client, 10)
+    assert [info.ref for info in left] == ["the latest", "r4", "r3"]
     assert await text_of(client, "r4") == "4" * 4_000
     await assert_unknown(client, "r0")
+    room = 10_000 - sum(info.bytes for info in left)
+    extra = left[0].bytes - len("x")
+    await put(client, "as much as there is room", text_result("y" * (room - extra)))
+    assert await text_of(client, "r3") == "3" * 4_000, "what is no more than the cap was given up"
 
 
 @proves(

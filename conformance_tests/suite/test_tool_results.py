@@ -53,7 +53,7 @@ async def assert_unknown(client: Backend, ref: str) -> None:
     searched = await store.search_tool_result(ref=ref, pattern="a")
     assert (got.found, got.result) == (False, None)
     assert (read.found, read.text, read.characters) == (False, "", 0)
-    assert (searched.found, len(searched.matches)) == (False, 0)
+    assert (searched.found, len(searched.matches), searched.characters) == (False, 0, 0)
     assert not (await store.delete_tool_result(ref=ref)).deleted
 
 
