@@ -177,10 +177,13 @@ class LmdbMemoryStore:
         return ListMemoriesResponse(items=items, next_cursor=following)
 
     async def delete_memory(self, request: DeleteMemoryRequest) -> DeleteMemoryResponse:
-        def delete(t: Transaction) -> bool:
-            return self._remove(t, request.namespace, request.key)
+        def delete(t: Transaction) -> DeleteMemoryResponse:
+            found = self._find(t, request.namespace, request.key)
+            if found and request.expected_version not in (None, found.version):
+                return DeleteMemoryResponse(deleted=False, conflict=True)
+            return DeleteMemoryResponse(deleted=self._remove(t, request.namespace, request.key))
 
-        return DeleteMemoryResponse(deleted=await self._storage.write(delete))
+        return await self._storage.write(delete)
 
     async def clear_namespace(self, request: ClearNamespaceRequest) -> ClearNamespaceResponse:
         def clear(t: Transaction) -> int:

@@ -85,6 +85,12 @@ class Storage:
     """An open environment. Reads run side by side; there is one thread for writes."""
 
     def __init__(self, path: Path, map_size: int) -> None:
+        try:
+            self._open(path, map_size)
+        except (lmdb.Error, OSError) as error:
+            raise StoreUnavailableError("LMDB could not open the folder") from error
+
+    def _open(self, path: Path, map_size: int) -> None:
         path.mkdir(parents=True, exist_ok=True)
         # With its defaults LMDB syncs on each commit, so an acknowledged write is on disk.
         self._environment: Any = lmdb.open(str(path), map_size=map_size, max_dbs=len(TABLES))
