@@ -346,7 +346,13 @@ ROWS = [
         "functions and operators that others made under the names of the server's",
         "never called",
         (),
-        {"postgres": _ours("security_postgres", "functions_that_others_made_are_never_called")},
+        {
+            "postgres": _ours(
+                "security_postgres",
+                "functions_that_others_made_are_never_called",
+                "a_search_path_in_which_their_functions_would_win_is_refused",
+            )
+        },
         {**NO_SQL, "sqlite": "a file has no schemas of others"},
     ),
     Row(

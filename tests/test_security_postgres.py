@@ -3,6 +3,7 @@
 import pytest
 
 from stores_core import (
+    InvalidRequestError,
     MemoryItem,
     Message,
     StoreError,
@@ -94,12 +95,34 @@ async def test_functions_that_others_made_are_never_called(postgres_url: str) ->
         assert [one.item.key for one in found.items] == ["b"]
         assert not (await backend.runs.get_run(run_id="a")).found
         assert (await backend.admin.erase_tenant(tenant="t")).erased
-    connection = await asyncpg.connect(postgres_url)
+    await _none_sprung(postgres_url)
+
+
+async def _none_sprung(url: str) -> None:
+    connection = await asyncpg.connect(url)
     try:
         (sprung,) = await connection.fetchrow("SELECT is_called FROM public.sprung")
     finally:
         await connection.close()
     assert not sprung, "a function that somebody else made ran with our rights"
+
+
+async def test_a_search_path_in_which_their_functions_would_win_is_refused(
+    postgres_url: str,
+) -> None:
+    async with open_backend(postgres_url):
+        pass
+    await _set_traps(postgres_url)
+    connection = await asyncpg.connect(postgres_url)
+    try:
+        (name,) = await connection.fetchrow("SELECT pg_catalog.current_database()")
+        await connection.execute(f'ALTER DATABASE "{name}" SET search_path = public, pg_catalog')
+    finally:
+        await connection.close()
+    with pytest.raises(InvalidRequestError, match="'public' before pg_catalog"):
+        async with open_backend(postgres_url):
+            pass
+    await _none_sprung(postgres_url)
 
 
 @pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])

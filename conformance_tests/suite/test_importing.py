@@ -24,6 +24,7 @@ from conformance_tests.suite.steps import (
     StoppedClock,
     assert_holds,
     by_turns,
+    bytes_held,
     deltas,
     ids,
     is_gone,
@@ -168,6 +169,26 @@ async def test_a_later_import_brings_a_run_up_to_date(lab: Lab) -> None:
     await assert_holds(target, run_id, turn(7), deltas(1))
     assert ids(await walk(target, 7, labels={"new": "label"})) == [run_id]
     assert await walk(target, 7, labels={"old": "one"}) == []
+
+
+@proves(
+    "MOVE-2",
+    "RUN-D2",
+    needs=(*MOVING, "admin"),
+    look_at="what an import that brings a run up to date leaves of the one that stood there",
+)
+async def test_a_run_that_was_brought_up_to_date_is_deleted_whole(lab: Lab) -> None:
+    source, target = await tenants(lab)
+    run_id = await start_run(lab, turn(200, "w" * 200), client=source)
+    empty = await bytes_held(lab, target)
+    await bring(target, await take(source, page=100), piece=100)
+    await source.runs.append_messages(run_id=run_id, messages=turn(1, first=200))
+    await bring(target, await take(source, page=100), piece=100)
+    full = await bytes_held(lab, target) - empty
+    assert (await target.runs.delete_run(run_id=run_id)).deleted
+    await sweep_all(target)
+    left = await bytes_held(lab, target) - empty
+    assert left <= full // 20, f"{left} of {full} bytes are held for no run"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class PostgresAdmin:
         for name in ("vector", "pg_trgm"):
             versions[name] = settings.pop(f"extension {name}", "not there")
         warnings = warnings_of(settings)
-        settings.pop("compiles")
+        del settings["compiles"], settings["path"]
         if found.state is State.CURRENT:
             lacks = await unindexed(self._storage, self._tenant.name)
             warnings += filter(None, (lacks, await without_trigrams(self._storage)))

@@ -24,7 +24,7 @@ from stores_sql.postgres.connections import (
 from stores_sql.postgres.memory import PostgresMemoryStore
 from stores_sql.postgres.moving import PostgresMoving
 from stores_sql.postgres.runs import PostgresRunStore
-from stores_sql.postgres.settings import check_encoding, durability_of, read_settings
+from stores_sql.postgres.settings import check_encoding, check_path, durability_of, read_settings
 from stores_sql.postgres.storage import IDENTITY, Storage, Tenant
 from stores_sql.postgres.tool_results import PostgresToolResultStore
 from stores_sql.postgres.versions import prepare
@@ -100,6 +100,7 @@ async def open_postgres(
     try:
         settings = await storage.examine(read_settings)
         check_encoding(settings)
+        check_path(settings)
         await storage.examine(partial(prepare, create=create))
         storage.identity = await storage.examine(IDENTITY.value)
         held = Tenant(storage, tenant)

@@ -1,5 +1,6 @@
 """What the server's settings mean: the durability that they give, and what should be changed."""
 
+import json
 from collections.abc import Mapping
 
 from stores_core.capabilities import Durability
@@ -11,12 +12,16 @@ _NAMES = (
     "synchronous_standby_names", "transaction_read_only", "is_superuser", "jit",
     "statement_timeout", "idle_in_transaction_session_timeout",
 )  # fmt: skip
+# Names and operators bear their schema: nobody has looked at the search path yet.
 _ASKED = (
     "SELECT n, coalesce(pg_catalog.current_setting(n, true), '') "
     "FROM pg_catalog.unnest($1::pg_catalog.text[]) AS t (n) "
-    "UNION ALL SELECT 'extension ' || extname, extversion FROM pg_catalog.pg_extension "
-    "WHERE extname IN ('vector', 'pg_trgm') "
-    "UNION ALL SELECT 'compiles', pg_catalog.pg_jit_available()::pg_catalog.text"
+    "UNION ALL SELECT pg_catalog.concat('extension ', extname), extversion "
+    "FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) "
+    "ANY ('{vector,pg_trgm}'::pg_catalog.name[]) "
+    "UNION ALL SELECT 'compiles', pg_catalog.pg_jit_available()::pg_catalog.text "
+    "UNION ALL SELECT 'path', "
+    "pg_catalog.array_to_json(pg_catalog.current_schemas(true))::pg_catalog.text"
 )
 
 
@@ -35,6 +40,22 @@ def check_encoding(settings: Mapping[str, str]) -> None:
             found=f"a database in the encoding {encoding}",
             allowed="one in UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
         )
+
+
+def check_path(settings: Mapping[str, str]) -> None:
+    """Refuse a search path in which another schema's functions win over the server's own."""
+    schemas: list[str] = json.loads(settings["path"])
+    before = [name for name in schemas[: schemas.index("pg_catalog")] if not _is_temporary(name)]
+    if before:
+        raise InvalidRequestError(
+            field="url",
+            found=f"a search path with {before[0]!r} before pg_catalog",
+            allowed="pg_catalog first, as where it is not named: ALTER ROLE ... SET search_path",
+        )
+
+
+def _is_temporary(schema: str) -> bool:
+    return schema.startswith("pg_temp")  # functions are never looked for there
 
 
 def durability_of(settings: Mapping[str, str]) -> Durability:
