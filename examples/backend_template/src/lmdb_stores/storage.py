@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock, Semaphore
 from typing import Any, TypeVar
 
 import lmdb
@@ -26,7 +27,7 @@ from stores_core import (
 
 T = TypeVar("T")
 
-FORMAT = b"1"
+FORMAT, READERS = b"1", 4
 TABLES = (
     "meta", "runs", "run_order", "keys", "entries", "readers", "floors",
     "namespaces", "notes", "note_order", "results", "result_order", "texts", "rests",
@@ -85,17 +86,21 @@ class Storage:
     """An open environment. Reads run side by side; there is one thread for writes."""
 
     def __init__(self, path: Path, map_size: int) -> None:
+        self._path, self._map_size = path, map_size
+        self._readers, self._writer = ThreadPoolExecutor(READERS), ThreadPoolExecutor(1)
+        self._reading, self._writing = Semaphore(READERS), RLock()
         try:
-            self._open(path, map_size)
+            path.mkdir(parents=True, exist_ok=True)
+            self._open()
         except (lmdb.Error, OSError) as error:
             raise StoreUnavailableError("LMDB could not open the folder") from error
 
-    def _open(self, path: Path, map_size: int) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+    def _open(self) -> None:
         # With its defaults LMDB syncs on each commit, so an acknowledged write is on disk.
-        self._environment: Any = lmdb.open(str(path), map_size=map_size, max_dbs=len(TABLES))
+        self._environment: Any = lmdb.open(
+            str(self._path), map_size=self._map_size, max_dbs=len(TABLES)
+        )
         self._tables = {name: self._environment.open_db(name.encode()) for name in TABLES}
-        self._readers, self._writer = ThreadPoolExecutor(4), ThreadPoolExecutor(1)
         with self._environment.begin(write=True) as handle:
             meta = self._tables["meta"]
             handle.put(b"format", FORMAT, db=meta, overwrite=False)
@@ -116,30 +121,60 @@ class Storage:
         """Do some work wholly or not at all, after all writes before it."""
         return await _finished(self._writer, lambda: self._write(work))
 
+    def _reopen(self, environment: Any) -> None:
+        """Once LMDB could not write the end of a commit it begins no transaction more, be there
+        space again or not: it has to be opened anew."""
+        with self._writing:
+            if environment is not self._environment:
+                return  # somebody else has done it
+            for _ in range(READERS):
+                self._reading.acquire()
+            try:
+                environment.close()
+                self._open()
+            finally:
+                self._reading.release(READERS)
+
     def _read(self, work: Callable[[Transaction], T]) -> T:
+        environment = self._environment
         try:
-            with self._environment.begin() as handle:
-                return work(Transaction(handle, self._tables))
+            try:
+                return self._read_once(work)
+            except lmdb.Error:
+                self._reopen(environment)
+                return self._read_once(work)
         except lmdb.Error as error:
             raise StoreUnavailableError("LMDB could not read") from error
 
+    def _read_once(self, work: Callable[[Transaction], T]) -> T:
+        with self._reading, self._environment.begin() as handle:
+            return work(Transaction(handle, self._tables))
+
     def _write(self, work: Callable[[Transaction], T]) -> T:
-        try:
-            handle = self._environment.begin(write=True)
+        with self._writing:
             try:
-                answer = work(Transaction(handle, self._tables))
-            except BaseException:
-                handle.abort()
-                raise
-        except lmdb.MapFullError as error:
-            raise StoreUnavailableError("the storage is full; max_gib raises that") from error
-        except lmdb.Error as error:
-            raise StoreUnavailableError("LMDB could not write; nothing was applied") from error
+                handle = self._begun()
+                try:
+                    answer = work(Transaction(handle, self._tables))
+                except BaseException:
+                    handle.abort()
+                    raise
+            except lmdb.MapFullError as error:
+                raise StoreUnavailableError("the storage is full; max_gib raises that") from error
+            except lmdb.Error as error:
+                raise StoreUnavailableError("LMDB could not write; nothing was applied") from error
+            try:
+                handle.commit()
+            except lmdb.Error as error:
+                raise OutcomeUnknownError("LMDB failed while it committed") from error
+            return answer
+
+    def _begun(self) -> Any:
         try:
-            handle.commit()
-        except lmdb.Error as error:
-            raise OutcomeUnknownError("LMDB failed while it committed") from error
-        return answer
+            return self._environment.begin(write=True)
+        except lmdb.Error:
+            self._reopen(self._environment)
+            return self._environment.begin(write=True)
 
     def close(self) -> None:
         self._readers.shutdown()
