@@ -30,7 +30,10 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = 100
 """So many sequences of each kind are one round."""
 
+CALLS = "conformance_tests.faults.system_calls"
+CALL_FAULTS = {"calls killed": "kill", "calls failing": "error", "calls without space": "full"}
 CUTTING = "conformance_tests.faults.cutting"
+FILLING = "conformance_tests.faults.full_disk"
 KILLING = "conformance_tests.faults.killing"
 
 OPERATIONS = 20_000
@@ -123,6 +126,15 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     **{("histories", backend): histories for backend in URLS},
     ("kills", "sqlite"): series("kills", 500, KILLING, "--url", "sqlite:{folder}/{n}.db"),
     ("kills", "file"): series("kills", 500, KILLING, "--url", "file:{folder}/{n}"),
+    **{
+        (check, backend): series("points", 0, CALLS, "--fault", fault, "--url", URLS[backend])
+        for check, fault in CALL_FAULTS.items()
+        for backend in ("sqlite", "file")
+    },
+    **{
+        ("limits", backend): series("limits", 200, FILLING, "--url", URLS[backend])
+        for backend in ("sqlite", "file")
+    },
     ("server kills", "postgres"): series("kills", 50, "tests.postgres_kill"),
     ("server kills", "redis"): series("kills", 50, "tests.redis_kill"),
     ("cuts", "postgres"): series("cuts", 500, CUTTING, "--url", "{postgres}"),

@@ -32,6 +32,26 @@ MEANINGS = {
         "kills",
         "acknowledged operations found again",
     ),
+    "calls killed": (
+        "SIGKILL at each system call that changes files",
+        "kills",
+        "kills after which all was as it was told",
+    ),
+    "calls failing": (
+        "EIO from each system call that changes or reads files",
+        "errors",
+        "errors after which all was as it was told",
+    ),
+    "calls without space": (
+        "no space from each system call on that takes some",
+        "full disks",
+        "full disks after which all was as it was told, and went on",
+    ),
+    "limits": (
+        "no file of the process may grow beyond a byte",
+        "limits",
+        "limits after which all was as it was told, and went on",
+    ),
     "server kills": (
         "SIGKILL of the server at any moment",
         "kills",
