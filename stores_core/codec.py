@@ -303,7 +303,7 @@ def _is_finite(value: Value) -> bool:
     held = value.__dict__
     for name, kind in _OPEN[type(value)]:
         item = held[name]
-        if not item and type(item) is not float:
+        if item is None:
             continue
         if kind == _MODELS_OF:
             for part in item:

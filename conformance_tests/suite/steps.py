@@ -215,10 +215,10 @@ async def side_by_side(work: Iterable[Awaitable[Answer]], at_once: int = 32) -> 
     return await asyncio.gather(*(one(call) for call in work))
 
 
-async def sweep_all(client: Backend) -> None:
-    """Sweep until nothing is left to free."""
+async def sweep_all(client: Backend, **budget: int) -> None:
+    """Sweep until nothing is left to free, each time with this ``budget``, or the usual one."""
     for _ in range(1_000):
-        if not (await client.admin.sweep()).more:
+        if not (await client.admin.sweep(**budget)).more:
             return
     raise AssertionError("sweep says after 1,000 calls that there is more to free")
 
