@@ -41,6 +41,18 @@ async def _added_by_forks(lab: Lab, client: Backend, run_id: str, at_message: in
     return await bytes_held(lab, client) - before
 
 
+@proves("RUN-Q4", "RUN-L2", needs=("runs", "admin"), look_at="what is looked at and not counted")
+async def test_what_is_looked_at_is_counted(lab: Lab) -> None:
+    client = await lab.open()
+    run_id = await start_run(lab, turn(50), deltas(20), client=client)
+    before = await entries_read(lab, client)
+    await client.runs.load_run(run_id=run_id)
+    loaded = await entries_read(lab, client)
+    assert loaded - before >= 70, "a load counts less than it gives"
+    await client.runs.read_messages(run_id=run_id)
+    assert await entries_read(lab, client) - loaded >= 50, "a page counts less than it gives"
+
+
 @proves("RUN-F12", needs=("runs", "admin", "tenant"), look_at="whether a fork copies its prefix")
 async def test_a_fork_of_a_long_run_adds_no_more_bytes_than_that_of_a_short_one(lab: Lab) -> None:
     client = await lab.open(tenant=lab.new_id("tenant"))

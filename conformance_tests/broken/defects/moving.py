@@ -1,9 +1,11 @@
 """Exports and imports that lose, copy, or show too early."""
 
 import asyncio
+from datetime import timedelta
 from typing import ClassVar
 
-from conformance_tests.broken.defect import BrokenMoving, changed, defect
+from conformance_tests.broken.defect import BrokenAdmin, BrokenMoving, changed, defect
+from stores_core.admin import SweepRequest, SweepResponse
 from stores_core.memory import DeleteMemoryRequest
 from stores_core.moving import (
     ExportEntriesRequest,
@@ -34,7 +36,40 @@ _RESULTS = "test_moving.py::test_tool_results_keep_time_and_labels"
 _WHOLE = "test_importing.py::test_a_run_whose_entries_are_not_all_there_is_refused"
 _PIECES = "test_importing.py::test_pieces_of_a_log_may_overlap_and_a_gap_adds_nothing"
 _LATER = "test_importing.py::test_a_later_import_brings_a_run_up_to_date"
+_UNFINISHED = (
+    "test_importing.py::test_what_an_import_never_finished_is_freed_a_day_later_and_no_sooner"
+)
 _ANOTHER = "test_importing.py::test_a_run_that_is_another_here_is_left_alone"
+
+
+@defect("MOVE-2", caught_by=_UNFINISHED)
+class UnfinishedImportsStay(BrokenAdmin):
+    """A sweep frees a log that no run refers to a month after it came, in place of a day."""
+
+    async def sweep(self, request: SweepRequest) -> SweepResponse:
+        return await self.good.sweep(changed(request, at=request.at - timedelta(days=29)))
+
+
+@defect("MOVE-2", caught_by=_UNFINISHED)
+class UnfinishedImportsGoAtOnce(BrokenAdmin):
+    """A sweep frees a log that no run refers to although its import goes on."""
+
+    async def sweep(self, request: SweepRequest) -> SweepResponse:
+        return await self.good.sweep(changed(request, at=request.at + timedelta(days=1)))
+
+
+@defect(
+    "MOVE-1",
+    caught_by="test_moving.py::test_an_import_leaves_no_vector_of_another_embedder_or_version",
+)
+class NotesOfAnotherEmbedderArePassedOver(BrokenMoving):
+    """An import leaves out the notes whose vectors it cannot use."""
+
+    async def import_memories(self, request: ImportMemoriesRequest) -> ImportMemoriesResponse:
+        ours = (await self.good.export_memories(ExportMemoriesRequest(limit=1))).embedder
+        if ours is not None and request.embedder not in (None, ours):
+            return ImportMemoriesResponse(kept=len(request.memories))
+        return await self.good.import_memories(request)
 
 
 @defect("MOVE-1", "RUN-A7", caught_by="test_moving.py::test_keys_stay_known_after_a_move")
