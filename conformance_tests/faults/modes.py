@@ -3,7 +3,6 @@
 What the client is told has to be what has happened, as in :mod:`conformance_tests.faults.cutting`.
 """
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -66,8 +65,7 @@ def _swallow(proxy: Proxy) -> None:
 
 
 def _break_under_load(proxy: Proxy) -> None:
-    for n in range(20):
-        asyncio.get_running_loop().call_later(0.001 * n, proxy.cut_all)
+    proxy.cut_again(20, every=0.001)
 
 
 MODES: Mapping[str, Mode] = {

@@ -68,6 +68,7 @@ class Proxy:
     _links: "set[_Link]" = field(default_factory=lambda: set[_Link]())
     _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
     _serving: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _coming: list[asyncio.TimerHandle] = field(default_factory=list[asyncio.TimerHandle])
 
     def url(self, url: str) -> str:
         """The same URL, by way of the proxy."""
@@ -115,6 +116,8 @@ class Proxy:
         swallowed = self.silent or any(link.forgotten for link in self._links)
         self.delay, self.pieces, self.silent, self.refusing = 0.0, 0, False, False
         self.cut(None)
+        while self._coming:
+            self._coming.pop().cancel()
         await self.listen()
         if swallowed:
             self.cut_all()
@@ -123,6 +126,11 @@ class Proxy:
         """Reset every connection that is open."""
         for writer in set(self._writers):
             _end(writer, reset=True)
+
+    def cut_again(self, times: int, *, every: float) -> None:
+        """Reset every connection that is open so many times, now and each ``every`` seconds."""
+        loop = asyncio.get_running_loop()
+        self._coming += (loop.call_later(every * n, self.cut_all) for n in range(times))
 
     async def finish(self) -> None:
         """Reset every connection and wait until nothing is left of it."""
