@@ -54,15 +54,16 @@ class Filling:
         """The operations that write. Raises ChildError where the storage cannot be opened."""
         return [name for name in self._looker.expect() if not OPERATIONS[name].reads]
 
-    def meet(self, name: str) -> None:
-        """Let an operation meet a limit, and see what comes of it."""
+    def meet(self, name: str, limit: int | None = None) -> None:
+        """Let an operation meet a limit, this one or any, and see what comes of it."""
         if name not in self._grows:
             actor = Actor(self._open, name, self._looker.new_id())
             before = actor.file_sizes
             actor.act()
             self._grows[name] = before, actor.file_sizes
             actor.end()
-        limit, id = limit_for(*self._grows[name], self._rng), self._looker.new_id()
+        limit = limit_for(*self._grows[name], self._rng) if limit is None else limit
+        id = self._looker.new_id()
         where = f"{name}, no file above {limit} bytes"
         try:
             actor = Actor(self._open, name, id)
@@ -95,14 +96,21 @@ def possible() -> bool:
 def fill_disk(open: Open, limits: int, seed: int) -> Tally:
     """Let operations, in turn, meet so many limits, or until a fault is found.
 
-    This process must not have opened the storage. Raises ChildError where it cannot be opened.
+    Nothing is counted where none of them needs any room: such a process writes no files. This one
+    must not have opened the storage. Raises ChildError where it cannot be opened.
     """
     if not possible():
         raise UnusableOpenerError("this system does not tell which files a process has open")
     import_early(open)
     filling = Filling(open, seed)
     names = filling.operations()
-    for number in range(limits):
+    for name in names:
+        filling.meet(name, 0)
+        if filling.tally.made or filling.tally.faults:
+            break
+    else:
+        return Tally()
+    for number in range(limits - 1):
         if filling.tally.faults:
             break
         filling.meet(names[(seed + number) % len(names)])
