@@ -27,7 +27,9 @@ LEAST = 20
 """Forks that crossed slots, or slots that moved, below which a test of forks was not run."""
 
 KEYS_AT_ONCE = 3
-"""So many keys of a slot are brought at once: a test wants them here and there for a while."""
+"""So many keys of a slot are brought first: a test wants them here and there for a while. Each
+piece has one more than the last, or a slot of 10,000 forks were half-way for longer than callers
+wait."""
 
 
 def slot_of(number: int) -> int:
@@ -68,9 +70,10 @@ class SlotMover:
         """Bring what lies in it."""
         ask, password = self._cluster.ask, self._cluster.password
         target = "127.0.0.1", self._cluster.nodes[to].port
-        while keys := ask(at, "CLUSTER GETKEYSINSLOT", slot, KEYS_AT_ONCE):
+        size = KEYS_AT_ONCE
+        while keys := ask(at, "CLUSTER GETKEYSINSLOT", slot, size):
             ask(at, "MIGRATE", *target, "", 0, 5_000, "AUTH", password, "KEYS", *keys)
-            self.pieces += 1
+            self.pieces, size = self.pieces + 1, size + 1
             time.sleep(pause)
 
     def end(self, slot: int, at: int, to: int) -> None:
