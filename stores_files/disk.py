@@ -53,13 +53,8 @@ class Disk:
 
     def names(self, folder: int) -> list[str]:
         """What a folder holds, in no order."""
-        # By a descriptor of its own: how far a listing has come belongs to the open folder, and
-        # two that share one miss names or meet them twice.
-        listed: int = self.open_folder(folder, ".")
-        try:
-            return os.listdir(listed)
-        finally:
-            self.close(listed)
+        with self.opened_anew(folder) as listed:
+            return os.listdir(listed)  # noqa: PTH208 - a descriptor is no path
 
     def rename(self, folder: int, name: str, to: int, to_name: str) -> None:
         """Move a file over another, or a folder to a name that is free or an empty folder's."""
@@ -187,6 +182,14 @@ class Disk:
             yield file
         finally:
             self.close(file)
+
+    def opened_anew(self, folder: int) -> contextlib.AbstractContextManager[int]:
+        """The same folder by a descriptor of its own, closed in the end.
+
+        How far a listing has come, and a lock, belong to a descriptor: threads that share one miss
+        names or meet them twice, and hold its lock together.
+        """
+        return self.opened(self.open_folder(folder, "."))
 
     # Locks
 

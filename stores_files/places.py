@@ -38,12 +38,9 @@ class Place:
     def locked(self, name: str, patience: float) -> Generator[None]:
         """Holds the lock of one of the folders in it. Raises StoreUnavailableError.
 
-        By a descriptor of its own: a lock belongs to an open folder, and threads share the others.
+        Against other threads too, which share what was opened.
         """
-        with (
-            self.disk.opened(self.disk.open_folder(self.folder, name)) as folder,
-            self.disk.locked(folder, patience),
-        ):
+        with self.disk.opened_anew(self[name]) as folder, self.disk.locked(folder, patience):
             yield
 
     def close(self) -> None:

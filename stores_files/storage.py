@@ -122,11 +122,8 @@ class Storage:
 
         Raises StoreUnavailableError while others have the folder open.
         """
-        with (
-            # Of its own: two tasks that share a descriptor would hold its lock together.
-            self.disk.opened(self.disk.open_folder(self.root, ".")) as root,
-            self.disk.locked(root, self.lock_timeout),
-        ):
+        disk = self.disk
+        with disk.opened_anew(self.root) as root, disk.locked(root, self.lock_timeout):
             self.marker = read_marker(self.disk, self.root)
             if not plan(self.marker, target):
                 return []

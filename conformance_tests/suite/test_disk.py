@@ -3,18 +3,12 @@
 Where a server writes there is nothing to break here: it has to be killed itself, or cut off.
 """
 
-import asyncio
-import json
-import os
-import sys
-from dataclasses import asdict
 from typing import Any
-
-import pytest
 
 from conformance_tests.faults import full_disk, system_calls
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
+from conformance_tests.suite.apart import told_by
 
 AMID = "faults"
 LEAST = 4
@@ -25,21 +19,7 @@ async def _told(lab: Lab, module: str, made: str, count: int, *more: str) -> dic
     """What came of so many faults, made by processes of their own."""
     if lab.opener.server:
         lab.not_applicable("its server writes, not this process")
-    source = lab.opener.source
-    assert source is not None
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module, "-"),
-        *(f"--{made}", str(count), "--seed", str(lab.seed * count), *more),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    said, errors = await child.communicate(json.dumps(asdict(source)).encode() + b"\n")
-    if not said:
-        pytest.fail(f"no fault could be made: {errors.decode(errors='replace')[-2000:]}")
-    told = json.loads(said)
-    assert told["faults"] == [], told["faults"]
+    told = await told_by(lab, module, made, count, lab.seed * count, *more)
     if not told[made] and not told["not_run"]:
         lab.not_applicable("the process that asks changes no files")
     if told[made] < LEAST:

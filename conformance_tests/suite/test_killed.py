@@ -1,17 +1,12 @@
 """Processes that are killed while they write, and clients that come back."""
 
-import asyncio
-import json
 import os
-import sys
-from dataclasses import asdict
-
-import pytest
 
 from conformance_tests.compare import assert_same
 from conformance_tests.faults import killing
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
+from conformance_tests.suite.apart import told_by
 from conformance_tests.suite.steps import assert_holds, deltas, turn
 from stores_core import MemoryItem, ToolResult
 
@@ -34,21 +29,7 @@ KILLS = 24
 async def test_processes_that_are_killed_lose_nothing_and_leave_nothing_in_part(lab: Lab) -> None:
     if not hasattr(os, "fork"):
         lab.not_applicable("this system cannot fork")
-    source = lab.opener.source
-    assert source is not None
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", killing.__name__, "-"),
-        *("--kills", str(KILLS), "--seed", str(lab.seed)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    said, errors = await child.communicate(json.dumps(asdict(source)).encode() + b"\n")
-    if not said:
-        pytest.fail(f"nobody could be killed: {errors.decode(errors='replace')[-2000:]}")
-    told = json.loads(said)
-    assert told["faults"] == [], told["faults"]
+    told = await told_by(lab, killing.__name__, "kills", KILLS, lab.seed)
     if told["kills"] < KILLS:
         lab.not_run("too little was acknowledged between the kills")
 
