@@ -1,5 +1,6 @@
 """Callers that do a bit of everything and look at what comes back; who is connected meanwhile."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -53,3 +54,17 @@ async def sessions(eye: Any, state: str = "%") -> int:
         "AND pid <> pg_backend_pid() AND state LIKE $1",
         state,
     )
+
+
+async def settled(eye: Any, state: str = "idle in transaction%", *, most: int = 0) -> int:
+    """How many such connections are left, once they are at most ``most`` or ten seconds are over.
+
+    What a cancelled call leaves behind is rolled back beside its caller, who does not wait for it.
+    """
+    count = await sessions(eye, state)
+    for _ in range(500):
+        if count <= most:
+            break
+        await asyncio.sleep(0.02)
+        count = await sessions(eye, state)
+    return count

@@ -12,7 +12,7 @@ import pytest
 from conformance_tests.faults.acting import OPERATIONS, TURN, prepare
 from conformance_tests.faults.cancelling import cancel_everywhere
 from stores_core import open_backend
-from tests.postgres_callers import sessions, watching
+from tests.postgres_callers import settled, watching
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -27,13 +27,13 @@ async def test_cancelled_at_any_await_it_leaves_no_transaction(
     ):
 
         async def look() -> None:
-            assert not await sessions(eye, "idle in transaction%")
+            assert not await settled(eye)
 
         cancelled = await cancel_everywhere(
             OPERATIONS[name], backend, other, lambda: next(ids), also=look
         )
         assert cancelled > 0
-        assert await sessions(eye) <= 3
+        assert await settled(eye, "%", most=3) <= 3
 
 
 async def test_callers_that_give_up_leave_the_pool_as_it_was(postgres_url: str) -> None:
@@ -59,5 +59,5 @@ async def test_callers_that_give_up_leave_the_pool_as_it_was(postgres_url: str) 
         assert run
         assert len(run.messages) % 3 == 0
         async with watching(postgres_url) as eye:
-            assert 0 < await sessions(eye) <= 5
-            assert not await sessions(eye, "idle in transaction%")
+            assert 0 < await settled(eye, "%", most=5) <= 5
+            assert not await settled(eye)

@@ -7,7 +7,7 @@ import pytest
 
 from stores_core import open_backend
 from tests.pgbouncer import PROGRAM, pgbouncer
-from tests.postgres_callers import TURN, sessions, watching, work
+from tests.postgres_callers import TURN, sessions, settled, watching, work
 
 pytestmark = pytest.mark.skipif(
     PROGRAM is None, reason="no pgbouncer is installed (Debian: apt-get install pgbouncer)"
@@ -53,4 +53,4 @@ async def test_a_client_behind_a_pooler_and_a_direct_one_are_the_same_storage(
                 assert (await direct.runs.get_run(run_id="r")).found
                 assert (await behind.runs.get_run(run_id="r")).found
             async with watching(postgres_url) as eye:
-                assert not await sessions(eye, "idle in transaction%")
+                assert not await settled(eye)
