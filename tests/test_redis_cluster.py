@@ -104,7 +104,7 @@ async def test_a_slot_on_its_way_is_waited_for_as_long_as_the_caller_says(
         calls += [runs.list_runs, backend.admin.verify]
         for call in calls:
             with pytest.raises(StoreUnavailableError, match="slot is being moved"):
-                await call(timeout=1)
+                await call(timeout=2)
         waiting = [asyncio.create_task(call(timeout=60)) for call in calls]
         await asyncio.to_thread(mover.bring, slot, *ends)
         await asyncio.to_thread(mover.end, slot, *ends)

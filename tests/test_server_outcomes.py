@@ -173,6 +173,7 @@ async def test_an_answer_that_comes_late_reaches_nobody_else(server_url: str) ->
         assert info.id == "other"
 
 
+@pytest.mark.timeout(300)
 async def test_connections_that_are_ended_at_random_lose_and_double_nothing(
     server_url: str,
 ) -> None:
