@@ -1,16 +1,14 @@
-"""Appending: order, whole batches, counts, expected counts, empty batches."""
+"""Appending: order, whole batches, counts, empty batches."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from conformance_tests import samples
 from conformance_tests.compare import assert_same
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
 from conformance_tests.suite.steps import (
-    CONFLICT,
     SPOKEN,
     UNKNOWN,
     UNTOUCHED,
@@ -18,7 +16,6 @@ from conformance_tests.suite.steps import (
     StoppedClock,
     assert_holds,
     deltas,
-    fork,
     header,
     is_gone,
     load,
@@ -276,9 +273,6 @@ async def test_the_answer_counts_both_logs_after_the_append(lab: Lab) -> None:
         assert (info.message_count, info.event_count) == (messages, events)
 
 
-# Expected counts
-
-
 @proves(
     "ALL-6", "RUN-A5", needs=("runs",), look_at="whether a read answers from what was read before"
 )
@@ -292,83 +286,6 @@ async def test_every_read_follows_every_append(lab: Lab) -> None:
             run_id=run_id, messages=turn(1, first=n), events=deltas(1, first=2 * n + 1)
         )
         await assert_holds(lab.backend, run_id, turn(n + 1), deltas(2 * n + 2))
-
-
-@proves("RUN-A6", needs=("runs",), look_at="which log expected_count is compared with")
-async def test_expected_count_speaks_of_the_log_that_the_operation_is_for(lab: Lab) -> None:
-    run_id = await start_run(lab, turn(3), deltas(5))
-    runs = lab.backend.runs
-    wrote = await runs.append_messages(
-        run_id=run_id, messages=turn(1, first=3), events=deltas(1, first=5), expected_count=3
-    )
-    assert said(wrote) == WRITTEN
-    also = await runs.append_events(run_id=run_id, events=deltas(1, first=6), expected_count=6)
-    assert said(also) == WRITTEN
-    await assert_holds(lab.reader, run_id, turn(4), deltas(7))
-
-
-@pytest.mark.parametrize("expected", [0, 1, 2, 4, 5, 2**31, 2**53 + 1])
-@proves("RUN-A6", needs=("runs",), look_at="where expected_count is compared with the length")
-async def test_another_length_than_expected_is_a_conflict(lab: Lab, expected: int) -> None:
-    run_id = await start_run(lab, turn(3), deltas(5))
-    before = await header(lab.reader, run_id)
-    answer = await lab.backend.runs.append_messages(
-        run_id=run_id, messages=turn(2), events=deltas(2), expected_count=expected
-    )
-    assert said(answer) == CONFLICT
-    assert (answer.message_count, answer.event_count) == (3, 5), "the counts are not those found"
-    also = await lab.backend.runs.append_events(
-        run_id=run_id, events=deltas(1), expected_count=expected if expected != 5 else 3
-    )
-    assert said(also) == CONFLICT
-    assert (also.message_count, also.event_count) == (3, 5), "the counts are not those found"
-    assert_same(await header(lab.reader, run_id), before, "the header after two conflicts")
-    await assert_holds(lab.reader, run_id, turn(3), deltas(5))
-
-
-@proves("RUN-A6", needs=("runs",), look_at="whether expected_count 0 is taken for none")
-async def test_an_expected_count_of_zero_means_an_empty_log(lab: Lab) -> None:
-    run_id = await start_run(lab)
-    runs = lab.backend.runs
-    first = await runs.append_messages(run_id=run_id, messages=turn(1), expected_count=0)
-    second = await runs.append_messages(run_id=run_id, messages=turn(1), expected_count=0)
-    assert (said(first), said(second)) == (WRITTEN, CONFLICT)
-    first_events = await runs.append_events(run_id=run_id, events=deltas(1), expected_count=0)
-    second_events = await runs.append_events(run_id=run_id, events=deltas(1), expected_count=0)
-    assert (said(first_events), said(second_events)) == (WRITTEN, CONFLICT)
-    await assert_holds(lab.reader, run_id, turn(1), deltas(1))
-
-
-@proves("RUN-A6", needs=("runs",), look_at="whether a fork counts what it took over")
-async def test_a_fork_expects_the_length_that_it_has_now(lab: Lab) -> None:
-    run_id = await fork(lab, await start_run(lab, turn(9), deltas(4)), 5)
-    runs = lab.backend.runs
-    for wrong in (0, 4, 9):
-        answer = await runs.append_messages(run_id=run_id, messages=turn(1), expected_count=wrong)
-        assert said(answer) == CONFLICT
-        assert answer.message_count == 5
-    right = await runs.append_messages(run_id=run_id, messages=turn(1, first=5), expected_count=5)
-    assert said(right) == WRITTEN
-    events = await runs.append_events(run_id=run_id, events=deltas(1), expected_count=0)
-    assert said(events) == WRITTEN
-    await assert_holds(lab.reader, run_id, turn(6), deltas(1))
-
-
-@pytest.mark.parametrize("sample", samples.unfit_limits, ids=samples.name_of)
-@proves("RUN-A6", needs=("runs",), look_at="what the request accepts as expected_count")
-async def test_an_expected_count_that_is_no_count_is_refused(
-    lab: Lab, sample: samples.Sample
-) -> None:
-    run_id = await start_run(lab, turn(1), deltas(1))
-    with pytest.raises(InvalidRequestError):
-        await lab.backend.runs.append_messages(
-            run_id=run_id, messages=turn(1), expected_count=sample.value
-        )
-    with pytest.raises(InvalidRequestError):
-        await lab.backend.runs.append_events(
-            run_id=run_id, events=deltas(1), expected_count=sample.value
-        )
-    await assert_holds(lab.reader, run_id, turn(1), deltas(1))
 
 
 # Empty batches

@@ -13,7 +13,7 @@ from stores_core.runs import (
     GetRunRequest,
 )
 
-CONFLICT = "test_append.py::test_another_length_than_expected_is_a_conflict"
+CONFLICT = "test_expecting.py::test_another_length_than_expected_is_a_conflict"
 BOTH = "test_expecting.py::test_a_batch_is_written_where_every_length_given_is_the_one_found"
 DELETE = "test_expecting.py::test_a_delete_leaves_a_run_of_other_lengths_alone"
 
@@ -26,7 +26,7 @@ class ExpectedCountIsIgnored(BrokenRuns):
         return await self.good.append_messages(changed(request, expected_count=None))
 
 
-@defect("RUN-A6", caught_by="test_append.py::test_an_expected_count_of_zero_means_an_empty_log")
+@defect("RUN-A6", caught_by="test_expecting.py::test_an_expected_count_of_zero_means_an_empty_log")
 class ExpectedZeroIsNothing(BrokenRuns):
     """An expected length of 0 is taken for none."""
 
@@ -49,7 +49,7 @@ class ExpectedCountIsALowerBound(BrokenRuns):
 
 @defect(
     "RUN-A6",
-    caught_by="test_append.py::test_expected_count_speaks_of_the_log_that_the_operation_is_for",
+    caught_by="test_expecting.py::test_expected_count_speaks_of_the_log_that_the_operation_is_for",
 )
 class EventsExpectTheOtherLog(BrokenRuns):
     """append_events compares expected_count with the message log."""
@@ -88,7 +88,9 @@ class LengthIsComparedFirst(BrokenRuns):
 
 
 @defect(
-    "RUN-A6", "RUN-F6", caught_by="test_append.py::test_a_fork_expects_the_length_that_it_has_now"
+    "RUN-A6",
+    "RUN-F6",
+    caught_by="test_expecting.py::test_a_fork_expects_the_length_that_it_has_now",
 )
 class ForkExpectsItsOwnEntriesOnly(BrokenRuns):
     """On a fork expected_count is compared with the messages appended since the fork."""

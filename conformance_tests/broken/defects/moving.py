@@ -31,8 +31,8 @@ from stores_core.runs import CreateRunRequest, DeleteRunRequest, GetRunRequest
 
 _ALL = "test_moving.py::test_an_export_holds_every_note_and_every_result"
 _EQUAL = "test_moving.py::test_export_import_and_export_again_give_equal_exports"
-_NOTES = "test_moving.py::test_notes_keep_place_times_and_versions"
-_RESULTS = "test_moving.py::test_tool_results_keep_time_and_labels"
+_NOTES = "test_moving_notes.py::test_notes_keep_place_times_and_versions"
+_RESULTS = "test_moving_notes.py::test_tool_results_keep_time_and_labels"
 _WHOLE = "test_importing.py::test_a_run_whose_entries_are_not_all_there_is_refused"
 _PIECES = "test_importing.py::test_pieces_of_a_log_may_overlap_and_a_gap_adds_nothing"
 _LATER = "test_importing.py::test_a_later_import_brings_a_run_up_to_date"
@@ -60,7 +60,7 @@ class UnfinishedImportsGoAtOnce(BrokenAdmin):
 
 @defect(
     "MOVE-1",
-    caught_by="test_moving.py::test_an_import_leaves_no_vector_of_another_embedder_or_version",
+    caught_by="test_moving_notes.py::test_an_import_leaves_no_vector_of_another_embedder_or_version",
 )
 class NotesOfAnotherEmbedderArePassedOver(BrokenMoving):
     """An import leaves out the notes whose vectors it cannot use."""
@@ -281,7 +281,7 @@ class NotesAreStampedAnew(BrokenMoving):
         return await self.good.import_memories(changed(request, memories=notes))
 
 
-@defect("MOVE-1", caught_by="test_moving.py::test_vectors_travel_with_their_notes")
+@defect("MOVE-1", caught_by="test_moving_notes.py::test_vectors_travel_with_their_notes")
 class VectorsStayBehind(BrokenMoving):
     """An import leaves out the vectors of notes."""
 
@@ -290,7 +290,7 @@ class VectorsStayBehind(BrokenMoving):
         return await self.good.import_memories(changed(request, memories=notes))
 
 
-@defect("MOVE-2", caught_by="test_moving.py::test_an_import_of_notes_leaves_newer_ones_alone")
+@defect("MOVE-2", caught_by="test_moving_notes.py::test_an_import_of_notes_leaves_newer_ones_alone")
 class NewerNotesAreReplaced(BrokenMoving):
     """An import replaces notes whatever version stands there."""
 
