@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import io
 import json
-import secrets
 import signal
 import subprocess
 import sys
@@ -16,8 +15,8 @@ import pytest
 
 from stores_cli.app import main
 from stores_core import Event, MemoryItem, Message, ToolResult, WordEmbedder, open_backend
+from tests.storages import BACKENDS, new_url
 
-BACKENDS = ("memory", "sqlite", "file", "postgres", "redis")
 FORKS = 160
 """So many that a slow copy, which writes them in some windows, is caught in the middle."""
 
@@ -67,21 +66,6 @@ def start(*arguments: str | Path, program: str = "stores_cli") -> "subprocess.Po
 def start_slowly(*arguments: str | Path) -> "subprocess.Popen[str]":
     """The command in a process of its own, which takes its time: see `tests.slow_command`."""
     return start(*arguments, program="tests.slow_command")
-
-
-def new_url(kind: str, request: pytest.FixtureRequest) -> str:
-    """A storage of this kind that nothing else uses."""
-    name = secrets.token_hex(4)
-    if kind == "memory":
-        return f"memory:{name}"
-    if kind == "postgres":
-        return f"{request.getfixturevalue('shared_postgres_url')}?tenant={name}"
-    if kind == "redis-cluster":
-        return f"{request.getfixturevalue('small_cluster').url}?prefix=test-{name}"
-    if kind == "redis":
-        return f"{request.getfixturevalue('redis')}?prefix=test-{name}"
-    folder: Path = request.getfixturevalue("tmp_path")
-    return f"{kind}:{folder / name}"
 
 
 @pytest.fixture(params=[*BACKENDS, pytest.param("redis-cluster", marks=pytest.mark.long)])

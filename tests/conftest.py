@@ -16,6 +16,7 @@ from tests.postgres_notes import index_early
 from tests.postgres_server import postgres, postgres_url, shared_postgres_url
 from tests.redis_cluster import small_cluster
 from tests.redis_server import own_redis, redis, redis_url, wheel_version
+from tests.storages import shared_url, url, url_alone
 
 # fixtures of all tests
 __all__ = [
@@ -26,7 +27,10 @@ __all__ = [
     "redis",
     "redis_url",
     "shared_postgres_url",
+    "shared_url",
     "small_cluster",
+    "url",
+    "url_alone",
     "wheel_version",
 ]
 

@@ -23,7 +23,7 @@ from tests.storages import BACKENDS
 README = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "runtimes.json"
 TABLE = re.compile(r"(?<=<!-- runtimes -->\n).*?(?=<!-- /runtimes -->)", re.DOTALL)
-SHOWN = {"postgresql": "Postgres", "redis": "Redis", "sqlite": "SQLite", "file": "files"}
+SHOWN = {"postgres": "Postgres", "redis": "Redis", "sqlite": "SQLite", "file": "files"}
 
 
 class Runtime(NamedTuple):

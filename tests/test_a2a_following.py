@@ -30,8 +30,6 @@ from stores_adapters.a2a import (
 from stores_core import InvalidRequestError, open_backend
 from tests.a2a_tasks import ANNA, a_task, call_of, says
 
-pytest_plugins = ["tests.storages"]
-
 
 def update(state: int, text: str) -> TaskStatusUpdateEvent:
     status = TaskStatus(state=state, message=says(text, ROLE_AGENT))  # type: ignore[arg-type] - an enum is an int

@@ -17,8 +17,6 @@ from stores_core import WordEmbedder, open_backend
 from stores_core.embedding import Purpose
 from tests.a2a_tasks import ANNA, a_task, call_of
 
-pytest_plugins = ["tests.storages"]
-
 BEN, NOBODY = call_of("ben"), ServerCallContext()
 
 

@@ -32,8 +32,6 @@ from stores_core import Backend, open_backend
 from tests.a2a_tasks import ANNA, a_full_task, a_task, call_of, copied, day, says
 from tests.meanwhile import Meanwhile, repeating
 
-pytest_plugins = ["tests.storages"]
-
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncGenerator[tuple[Backend, BackendTaskStore]]:

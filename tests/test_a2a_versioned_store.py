@@ -27,8 +27,6 @@ from stores_core import open_backend
 from tests.a2a_tasks import ANNA, a_task, says
 from tests.meanwhile import Meanwhile, repeating
 
-pytest_plugins = ["tests.storages"]
-
 
 async def test_the_task_manager_of_the_sdk_works_on_it(url: str) -> None:
     async with open_backend(url) as backend:

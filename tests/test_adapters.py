@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, Python
-from tests.storages import SHARED, storage
+from tests.storages import SHARED, new_url
 from tests.test_readme import blocks
 
 PACKAGES = {
@@ -110,12 +110,12 @@ def test_an_example_restarts_itself(example: str, python: Python) -> None:
 
 @pytest.mark.timeout(300)
 def test_two_processes_lose_nothing_through_any_adapter(
-    request: pytest.FixtureRequest, tmp_path: Path, python: Python
+    request: pytest.FixtureRequest, python: Python
 ) -> None:
     for package in PACKAGES.values():
         pytest.importorskip(package, reason="the writers use every adapter")
     # One start for all of them: to import the runtimes takes longer than to write.
-    urls = [storage(backend, request, tmp_path) for backend in SHARED]
+    urls = [new_url(backend, request) for backend in SHARED]
     ran = python("-m", "tests.adapter_writers", *urls, cwd=ROOT, seconds=280, warnings="default")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == [f"{word}" for one in SHARED for word in (one, 11)], ran.stdout

@@ -25,8 +25,6 @@ from stores_adapters.agent_framework import BackendCheckpointStorage, BackendHis
 from stores_core import InvalidRequestError, open_backend
 from tests.meanwhile import repeating
 
-pytest_plugins = ["tests.storages"]
-
 
 @dataclass
 class Own:

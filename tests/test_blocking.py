@@ -37,8 +37,6 @@ from stores_core.front.operation import Declared
 from stores_core.shape import Response
 from tests.conftest import Python
 
-pytest_plugins = ["tests.storages"]
-
 TWINS: list[tuple[type[BlockingFront], type[Any]]] = [
     (BlockingRuns, RunsFront),
     (BlockingMemory, MemoryFront),

@@ -29,8 +29,6 @@ from stores_core import Backend, open_backend
 from stores_core.codec import canonical
 from tests.meanwhile import Meanwhile, repeating
 
-pytest_plugins = ["tests.storages"]
-
 KEY: SessionKey = {"project_key": "p", "session_id": "s"}
 SUBAGENT: SessionKey = {**KEY, "subpath": "subagents/agent-1"}
 OPTIONAL = ("list_sessions", "list_session_summaries", "delete", "list_subkeys")

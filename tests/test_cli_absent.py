@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import new_url, run
+from tests.command_line import run
 from tests.conftest import ROOT
+from tests.storages import new_url
 
 READS = (
     ("runs", "list"),
@@ -94,12 +95,11 @@ def test_an_empty_file_or_folder_is_no_storage_yet(tmp_path: Path) -> None:
     assert "a folder that holds other files" in other.err
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres_alone"])
+@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
 def test_status_and_doctor_say_that_nothing_is_there_and_make_nothing(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    alone = kind == "postgres_alone"
-    url = request.getfixturevalue("postgres_url") if alone else new_url(kind, request)
+    url = new_url(kind, request, alone=True)
     for _ in range(2):
         status = run("migrate", "status", url, "--json")
         assert (status.code, status.err) == (1, "")

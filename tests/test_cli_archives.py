@@ -17,7 +17,6 @@ from tests.command_line import (
     HOSTILE,
     copied,
     fill,
-    new_url,
     run,
     sqlite,
     start_slowly,
@@ -26,6 +25,7 @@ from tests.command_line import (
     wait_for_runs,
     write,
 )
+from tests.storages import new_url
 
 __all__ = ["sqlite", "target", "url"]  # fixtures
 
@@ -243,12 +243,11 @@ def test_what_was_begun_where_others_may_read_is_begun_anew(
     assert other.read_bytes() == b"somebody's"
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "file", "redis", "postgres_alone"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "file", "redis", "postgres"])
 def test_all_tenants_go_into_one_archive_and_out_again(
     kind: str, target: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    alone = kind == "postgres_alone"  # not the database in which other tests have tenants
-    url = request.getfixturevalue("postgres_url") if alone else new_url(kind, request)
+    url = new_url(kind, request, alone=True)
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     tenants = ("", HOSTILE, "one")  # in code-point order
     for tenant in tenants:

@@ -6,7 +6,8 @@ import sqlite3
 import pytest
 
 from stores_core import open_backend
-from tests.command_line import HOSTILE, fill, new_url, run, sqlite, url
+from tests.command_line import HOSTILE, fill, run, sqlite, url
+from tests.storages import new_url
 
 __all__ = ["sqlite", "url"]  # fixtures
 
@@ -105,10 +106,9 @@ def test_the_stored_format_is_shown_and_current(url: str) -> None:
     assert "nothing to do" in run("migrate", "sql", url).err
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres_alone"])
+@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
 def test_a_format_goes_down_and_up_again(kind: str, request: pytest.FixtureRequest) -> None:
-    alone = kind == "postgres_alone"  # not the database that other tests use
-    url = request.getfixturevalue("postgres_url") if alone else new_url(kind, request)
+    url = new_url(kind, request, alone=True)
     fill(url)
     refused = run("migrate", "down", url, "--to", "1")
     assert refused.code == 2

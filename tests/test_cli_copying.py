@@ -14,13 +14,11 @@ from stores_core import ImportRunRequest, Message, open_backend
 from stores_core.interceptors import Call, Proceed
 from stores_core.shape import Response
 from tests.command_line import (
-    BACKENDS,
     FORKS,
     HOSTILE,
     Ran,
     copied,
     fill,
-    new_url,
     run,
     sqlite,
     start_slowly,
@@ -30,6 +28,7 @@ from tests.command_line import (
     write,
 )
 from tests.redis_embedded import embedded_redis
+from tests.storages import BACKENDS, new_url
 
 __all__ = ["sqlite", "target", "url"]  # fixtures
 

@@ -19,7 +19,8 @@ from stores_cli.reference import helps
 from stores_core import StoreUnavailableError, open_backend
 from stores_core.interceptors import Call, Proceed
 from stores_core.shape import Response
-from tests.command_line import BACKENDS, Ran, fill, new_url, run, start, target, url
+from tests.command_line import Ran, fill, run, start, target, url
+from tests.storages import BACKENDS, new_url
 
 __all__ = ["target", "url"]  # fixtures
 

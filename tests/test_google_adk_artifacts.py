@@ -16,8 +16,6 @@ from stores_adapters.google_adk import BackendArtifactService
 from stores_core import open_backend
 from tests.meanwhile import repeating
 
-pytest_plugins = ["tests.storages"]
-
 HERS: Any = {"app_name": "app", "user_id": "anna"}
 FILE: Any = {**HERS, "session_id": "s", "filename": "notes/a.txt"}
 USERS: Any = {**HERS, "filename": "user:profile"}

@@ -16,8 +16,6 @@ from google.genai import types
 from stores_adapters.google_adk import BackendMemoryService
 from stores_core import WordEmbedder, open_backend
 
-pytest_plugins = ["tests.storages"]
-
 HERS: Any = {"app_name": "app", "user_id": "anna"}
 
 

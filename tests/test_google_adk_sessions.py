@@ -22,8 +22,6 @@ from stores_adapters.google_adk import BackendSessionService
 from stores_core import InvalidRequestError, open_backend
 from tests.meanwhile import Meanwhile, repeating
 
-pytest_plugins = ["tests.storages"]
-
 APP: Any = {"app_name": "app", "user_id": "anna"}
 HERS: Any = {**APP, "session_id": "s"}
 

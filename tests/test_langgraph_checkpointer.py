@@ -25,8 +25,6 @@ from stores_core.interceptors import Call, Proceed
 from stores_core.shape import Response
 from tests.langgraph_threads import at, got, ids, opened, put
 
-pytest_plugins = ["tests.storages"]
-
 
 async def test_it_conforms_to_langgraph_in_every_capability(url: str) -> None:
     @checkpointer_test(name=f"backend on {url.partition(':')[0]}")

@@ -9,8 +9,6 @@ from stores_core import InvalidRequestError, open_backend
 from tests.langgraph_threads import at, got, ids, opened, put
 from tests.meanwhile import Meanwhile
 
-pytest_plugins = ["tests.storages"]
-
 
 async def test_pruning_keeps_the_newest_with_all_its_values_and_writes(url: str) -> None:
     async with opened(url) as (_, saver):

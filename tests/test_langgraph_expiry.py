@@ -15,8 +15,6 @@ from stores_core import open_backend
 from tests.langgraph_threads import keys
 from tests.meanwhile import Meanwhile
 
-pytest_plugins = ["tests.storages"]
-
 
 class Clock:
     """A clock that stands until it is moved."""

@@ -37,8 +37,6 @@ from stores_core import (
 from tests.langgraph_threads import keys
 from tests.meanwhile import Meanwhile
 
-pytest_plugins = ["tests.storages"]
-
 
 @asynccontextmanager
 async def opened(

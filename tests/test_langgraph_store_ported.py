@@ -29,8 +29,6 @@ from stores_adapters.langgraph import BackendStore
 from stores_core import WordEmbedder, open_backend
 from tests.langgraph_threads import keys
 
-pytest_plugins = ["tests.storages"]
-
 LABELS = ["a", "b", "ab", "A", "*", "a*", "a?", "[a]", "a_b", "a%", "+", "a\n", "\u00fc"]
 KEYS = ["k", "K", "k/1", "k 2"]
 VALUES: list[dict[str, Any]] = [

@@ -16,8 +16,6 @@ from stores_adapters.langgraph.places import run_of
 from stores_core import CorruptRecordError, Message
 from tests.langgraph_threads import at, got, opened, put
 
-pytest_plugins = ["tests.storages"]
-
 
 @dataclass
 class Foreign:

@@ -23,8 +23,6 @@ from stores_core.shape import Response
 from tests.meanwhile import repeating
 from tests.sdists import source_of
 
-pytest_plugins = ["tests.storages"]
-
 FILES = [
     "tests/interaction/transports/test_client_transport_http.py",
     "tests/interaction/transports/test_hosting_resume.py",

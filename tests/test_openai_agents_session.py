@@ -20,8 +20,6 @@ from stores_core.opening import schemes
 from tests.meanwhile import Meanwhile, repeating
 from tests.sdists import source_of
 
-pytest_plugins = ["tests.storages"]
-
 FILES = [
     "tests/memory/test_session.py",
     "tests/memory/test_session_limit.py",

@@ -25,8 +25,6 @@ from stores_adapters.pydantic_ai import BackendConversationStore, append_history
 from stores_core import open_backend
 from tests.meanwhile import Meanwhile, repeating
 
-pytest_plugins = ["tests.storages"]
-
 
 def says(text: str) -> ModelRequest:
     return ModelRequest(parts=[UserPromptPart(text)])

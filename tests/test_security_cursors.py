@@ -10,9 +10,6 @@ import pytest
 from stores_core import Backend, InvalidRequestError, Message, StoreError, ToolResult, open_backend
 from stores_core.front import cursors
 from stores_core.memory import MemoryItem
-from tests.five_storages import url
-
-__all__ = ["url"]
 
 INPUTS = 200_000
 SEAL = b"s" * 32
@@ -90,12 +87,12 @@ async def _fill(backend: Backend, whose: str) -> None:
     ("store", "operation", "query"), LISTINGS, ids=[f"{one[1]}{len(one[2])}" for one in LISTINGS]
 )
 async def test_a_forged_seal_shows_nothing_of_others_and_breaks_nothing(
-    url: str, store: str, operation: str, query: dict[str, Any]
+    url_alone: str, store: str, operation: str, query: dict[str, Any]
 ) -> None:
     """Whoever knows how seals are made may forge one: that has to be worth nothing."""
-    async with open_backend(url, tenant="theirs") as theirs:
+    async with open_backend(url_alone, tenant="theirs") as theirs:
         await _fill(theirs, "S3cret")
-        async with open_backend(url, tenant="ours") as ours:
+        async with open_backend(url_alone, tenant="ours") as ours:
             await _fill(ours, "our")
             front: Any = getattr(ours, store)
             bound = getattr(front, operation)

@@ -6,9 +6,6 @@ import sys
 import pytest
 
 from tests.conftest import Python
-from tests.five_storages import url
-
-__all__ = ["url"]
 
 MIB = 1024 * 1024
 ROOM = 160 * MIB
@@ -72,8 +69,8 @@ FLOODS = [
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of addresses is Linux's")
-def test_a_flood_is_refused_within_little_memory(url: str, python: Python) -> None:
-    ran = python("-c", PROGRAM, url, str(ROOM), seconds=100)
+def test_a_flood_is_refused_within_little_memory(url_alone: str, python: Python) -> None:
+    ran = python("-c", PROGRAM, url_alone, str(ROOM), seconds=100)
     refused = [f"{flood} True 0" for flood in FLOODS]
     assert ran.stdout.splitlines() == refused, ran.stderr[-1000:]
     assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests import security_list
 from tests.conftest import ROOT
-from tests.five_storages import BACKENDS
-from tests.security_list import ROWS, Row, exists, place_of
+from tests.security_list import PAGE, ROWS, page
+from tests.security_row import SUITE, Row, exists, place_of
+from tests.storages import BACKENDS
 
 # Tests of ours that hold for every backend since they are of what all of them share.
 OF_ALL = {
@@ -39,13 +39,13 @@ def test_every_row_is_shown_on_every_backend_or_has_no_surface_there(
 def test_what_is_said_of_all_backends_runs_on_all(row: Row) -> None:
     for test in row.all:
         path, name = place_of(test)
-        if path.startswith(security_list.SUITE) or path.removeprefix("tests/") in OF_ALL:
+        if path.startswith(SUITE) or path.removeprefix("tests/") in OF_ALL:
             continue
         text = (ROOT / path).read_text(encoding="utf-8")
-        assert "tests.five_storages" in text, f"{path} runs on one backend"
+        assert "url_alone: str" in text, f"{path} runs on one backend"
         assert f"def {name}(" in text
 
 
 def test_the_page_is_made_from_the_list() -> None:
     made = "run `python -m tests.security_list`"
-    assert security_list.PAGE.read_text(encoding="utf-8") == security_list.page(), made
+    assert PAGE.read_text(encoding="utf-8") == page(), made

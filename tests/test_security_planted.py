@@ -19,9 +19,6 @@ from stores_core import (
     open_backend,
 )
 from stores_core.shape import replaced
-from tests.five_storages import url
-
-__all__ = ["url"]
 
 NOW = datetime(2024, 5, 6, tzinfo=UTC)
 
@@ -64,13 +61,13 @@ DAMAGED: dict[str, Callable[[Path], bytes]] = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 async def test_a_planted_entry_is_told_as_damage_and_not_shown(
-    url: str, name: str, tmp_path: Path
+    url_alone: str, name: str, tmp_path: Path
 ) -> None:
     made = tmp_path / "S3cretS3cret"
     body = DAMAGED[name](made)
-    if url.startswith("postgresql:") and not body.isascii():
+    if url_alone.startswith("postgresql:") and not body.isascii():
         pytest.skip("a column of Postgres holds entries as text, and so never this")
-    async with open_backend(url) as backend:
+    async with open_backend(url_alone) as backend:
         for id in ("r", "other"):
             await backend.runs.create_run(run_id=id)
             await backend.runs.append_messages(
@@ -90,10 +87,10 @@ async def test_a_planted_entry_is_told_as_damage_and_not_shown(
 
 
 async def test_a_planted_call_is_a_message_with_fields_and_is_not_made(
-    url: str, tmp_path: Path
+    url_alone: str, tmp_path: Path
 ) -> None:
     made = tmp_path / "made"
-    async with open_backend(url) as backend:
+    async with open_backend(url_alone) as backend:
         await backend.runs.create_run(run_id="r")
         await _plant(backend.runs.store, _constructor(made, role="user"))
         run = (await backend.runs.load_run(run_id="r")).run
@@ -105,9 +102,11 @@ async def test_a_planted_call_is_a_message_with_fields_and_is_not_made(
 @pytest.mark.parametrize(
     "name", ["a pickle", "a hundred thousand levels", "a number beyond floats", "no object", "half"]
 )
-async def test_a_planted_tool_result_is_told_as_damage(url: str, name: str, tmp_path: Path) -> None:
+async def test_a_planted_tool_result_is_told_as_damage(
+    url_alone: str, name: str, tmp_path: Path
+) -> None:
     made = tmp_path / "S3cretS3cret"
-    async with open_backend(url) as backend:
+    async with open_backend(url_alone) as backend:
         planted = replaced(ToolResult(), {}, DAMAGED[name](made))
         request = replaced(PutToolResultRequest(ref="t", result=ToolResult()), {"at": NOW})
         store: Any = backend.tool_results.store

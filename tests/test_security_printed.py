@@ -12,7 +12,7 @@ import pytest
 from stores_core import Event, MemoryItem, Message, ToolCall, ToolResult, open_backend
 from tests.canary_opener import DEFECT, URL
 from tests.conftest import ROOT
-from tests.five_storages import BACKENDS, url_of
+from tests.storages import BACKENDS, new_url
 
 pytestmark = pytest.mark.timeout(400)
 CANARY = "Zq7canaryZq7"
@@ -63,9 +63,9 @@ def _printed(*arguments: str, **environment: str) -> tuple[int, str]:
         ),
     ]
 )
-def filled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def filled(request: pytest.FixtureRequest) -> str:
     """A storage that users have filled. (What is in memory is of one process alone.)"""
-    url = url_of(request.param, request, tmp_path)
+    url = new_url(request.param, request, alone=True)
     asyncio.run(_fill(url))
     return url
 

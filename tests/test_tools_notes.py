@@ -7,8 +7,6 @@ import pytest
 from stores_adapters.tools import memory_summary, memory_tools, recall_relevant
 from stores_core import InvalidRequestError, MemoryItem, WordEmbedder, open_backend
 
-pytest_plugins = ["tests.storages"]
-
 
 async def test_the_model_remembers_recalls_and_forgets_in_its_namespace_only(url: str) -> None:
     async with open_backend(url) as backend:

@@ -10,8 +10,6 @@ from stores_adapters.tools import Offload, Tool, memory_tools
 from stores_core import InvalidRequestError, StoreError, ToolResult, open_backend
 from tests.meanwhile import Meanwhile
 
-pytest_plugins = ["tests.storages"]
-
 LINES = "\n".join(f"{number}: line" for number in range(1_000))
 
 

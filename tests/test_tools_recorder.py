@@ -14,8 +14,6 @@ from stores_core import (
 )
 from tests.meanwhile import repeating
 
-pytest_plugins = ["tests.storages"]
-
 
 def calling(*ids: str) -> Message:
     return Message(role="assistant", tool_calls=[ToolCall(id=id, name="look") for id in ids])
