@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stores_core.codec import decode_json, encode_json
+from stores_core.errors import CorruptRecordError
 from stores_core.memory import StoredMemory
 from stores_core.shape import replaced
 from stores_core.values import filter_digests, micros
@@ -29,7 +30,7 @@ class Note:
     def digests(self) -> frozenset[str]:
         """What `where` can ask for; found when it is asked first, since most are never asked."""
         if self._digests is None:
-            self._digests = filter_digests(decode_json(self.metadata))
+            self._digests = filter_digests(self.decoded())
         return self._digests
 
     @property
@@ -40,9 +41,16 @@ class Note:
     def contains(self, folded_query: str) -> bool:
         return folded_query in self.folded_value or folded_query in self.folded_key
 
+    def decoded(self) -> dict[str, Any]:
+        """The metadata, anew each time. Raises CorruptRecordError."""
+        try:
+            return decode_json(self.metadata)
+        except ValueError as error:
+            raise CorruptRecordError(store="memory", id=self.item.key) from error
+
     def stored(self) -> StoredMemory:
-        """The note as it is handed out, with metadata of its own."""
-        return replaced(self.item, {"metadata": decode_json(self.metadata)})
+        """The note as it is handed out, with metadata of its own. Raises CorruptRecordError."""
+        return replaced(self.item, {"metadata": self.decoded()})
 
 
 class Namespace:

@@ -213,7 +213,7 @@ class NoteFolder:
         disk, new, old_files = self._disk, NEW + secrets.token_hex(8), set(self.vectors.files)
         lines = [_head_line(self.id, self.floor, self.notes.arrivals)]
         for note in sorted(self.notes.notes.values(), key=lambda note: note.place[1]):
-            lines.append(put_line(note.item, decode_json(note.metadata), note.place[1]))
+            lines.append(put_line(note.item, note.decoded(), note.place[1]))
         try:
             for info in embedders:
                 lines += self._vectors_anew(info)

@@ -151,7 +151,7 @@ def own_pool(url: str, size: int, *, connect_timeout: float, **files: str) -> Ow
                 field=name, found="no such file", allowed="the path of a file in PEM"
             )
     try:
-        pool: Any = ConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
+        pool: Any = ConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - its keywords have no types
             url,
             protocol=2,
             retry=Retry(NoBackoff(), 0),

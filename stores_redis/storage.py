@@ -20,7 +20,7 @@ Command = Sequence[Arg]
 Call = tuple[Script, Sequence[bytes], Sequence[Arg]]
 """A script with its keys, all of one bucket, and its arguments."""
 
-_packed: Callable[[tuple[Arg, ...]], bytes] = cast(Any, hiredis.pack_command)  # pyright: ignore[reportUnknownMemberType]
+_packed: Callable[[tuple[Arg, ...]], bytes] = cast(Any, hiredis.pack_command)  # pyright: ignore[reportUnknownMemberType] - it has no types
 
 
 class Storage:

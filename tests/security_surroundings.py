@@ -58,6 +58,7 @@ SURROUNDINGS = [
             *ours("security_planted", "a_planted_entry_is_told_as_damage_and_not_shown"),
             *ours("security_planted", "a_planted_call_is_a_message_with_fields_and_is_not_made"),
             *ours("security_planted", "a_planted_tool_result_is_told_as_damage"),
+            *ours("security_planted", "planted_metadata_is_told_as_damage"),
             *ours("security_source", "no_module_imports_what_revives_objects"),
             *ours("security_source", "no_module_runs_text"),
         ],

@@ -13,11 +13,14 @@ import pytest
 from stores_core import (
     AppendMessagesRequest,
     CorruptRecordError,
+    MemoryItem,
     Message,
+    PutMemoryRequest,
     PutToolResultRequest,
     ToolResult,
     open_backend,
 )
+from stores_core.codec import decode_json
 from stores_core.shape import replaced
 
 NOW = datetime(2024, 5, 6, tzinfo=UTC)
@@ -116,6 +119,47 @@ async def test_a_planted_tool_result_is_told_as_damage(
         assert (damage.value.store, damage.value.id) == ("tool_results", "t")
         assert "S3cret" not in str(damage.value)
     assert not made.exists()
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+async def test_planted_metadata_is_told_as_damage(url_alone: str, number: str) -> None:
+    async with open_backend(url_alone) as backend:
+        for namespace in ("n", "other"):
+            await backend.memory.put_memory(
+                item=MemoryItem(key="good", value="v", metadata={"x": 1}), namespace=namespace
+            )
+        planted = {"S3cret": {"y": [1, float(number)]}}
+        item = replaced(MemoryItem(key="k", value="v"), {"metadata": planted, "created_at": NOW})
+        request = replaced(PutMemoryRequest(item=item, namespace="n"), {"at": NOW, "item": item})
+        store: Any = backend.memory.store
+        await store.put_memory(request)
+        asked: list[dict[str, Any]] = [{}, {"limit": 1}, {"query": "v"}]
+        reads: list[Any] = [
+            backend.memory.get_memory(key="k", namespace="n"),
+            *(backend.memory.list_memories(namespace="n", **fields) for fields in asked),
+            backend.moving.export_memories(),
+        ]
+        for read in reads:
+            with pytest.raises(CorruptRecordError) as damage:
+                await read
+            assert (damage.value.store, damage.value.id) == ("memory", "k")
+            assert "S3cret" not in str(damage.value) + repr(damage.value)
+        for key, namespace in (("good", "n"), ("good", "other")):
+            note = (await backend.memory.get_memory(key=key, namespace=namespace)).item
+            assert note
+            assert note.metadata == {"x": 1}
+    if url_alone.startswith("memory:"):
+        return
+    async with open_backend(url_alone) as backend:
+        with pytest.raises(CorruptRecordError):
+            await backend.memory.get_memory(key="k", namespace="n")
+        assert (await backend.memory.get_memory(key="good", namespace="other")).found
+
+
+@pytest.mark.parametrize("text", ['{"x":NaN}', '{"x":[1,-Infinity]}', '{"x":{"y":1e400}}'])
+def test_what_notes_are_read_with_takes_no_number_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"at line 1 column|beyond what a float holds"):
+        decode_json(text)
 
 
 async def _plant(store: Any, body: bytes) -> None:

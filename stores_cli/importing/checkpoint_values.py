@@ -49,7 +49,7 @@ def _extension(code: int, data: bytes) -> Any:
         return held
     if code == _NUMPY_ARRAY or not isinstance(held, list | tuple):
         return {"extension": code, "data": held}
-    parts = cast("list[Any]", list(held))  # pyright: ignore[reportUnknownArgumentType]
+    parts = cast("list[Any]", list(held))  # pyright: ignore[reportUnknownArgumentType] - of anything
     return {CONSTRUCTOR: parts[:2], "data": parts[2] if len(parts) > 2 else None}
 
 

@@ -24,7 +24,7 @@ CLOSES_WITHIN = 5.0
 
 CACHED_STATEMENTS = 256
 
-_connect: Callable[..., Awaitable[Driver]] = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_connect: Callable[..., Awaitable[Driver]] = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - its keywords have no types
 
 
 class Source(Protocol):

@@ -25,7 +25,7 @@ from stores_sql.postgres.statements import Connection, Statement
 VECTOR_DIMENSIONS, HALF_DIMENSIONS = 2_000, 4_000
 """So many can be indexed as ``vector``, and as ``halfvec``."""
 
-quoted: Any = dialect().identifier_preparer.quote  # pyright: ignore[reportUnknownMemberType]
+quoted: Any = dialect().identifier_preparer.quote  # pyright: ignore[reportUnknownMemberType] - it has no types
 """A name of a schema as it stands in a statement."""
 
 _extensions = table(

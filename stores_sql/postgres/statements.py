@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import BindParameter
 
 from stores_sql.parameters import check_constants
 
-_DIALECT: Any = dialects.dialect()  # pyright: ignore[reportUnknownMemberType]
+_DIALECT: Any = dialects.dialect()  # pyright: ignore[reportUnknownMemberType] - it has no types
 _TRANSLATED = {None: "schema"}
 _SCHEMA = "__[SCHEMA__none]"  # what SQLAlchemy writes for a schema that is named later
 
