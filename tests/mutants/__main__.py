@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes at once (1)")
     parser.add_argument("--again", action="store_true", help="run the survivors again")
     parser.add_argument("--first", action="store_true", help="the first check of each test only")
+    parser.add_argument("--short", action="store_true", help="not the checks that take long")
     parser.add_argument("--folder", type=Path, help="where to keep what covers what (build)")
     options = parser.parse_args(arguments)
     subject = SUBJECTS[options.subject]
@@ -77,7 +78,8 @@ def _tries(
             told = Path(place) / str(len(waiting))
             pid = os.fork()
             if not pid:
-                _be_one(subject, mutant, picked, told, first=options.first)
+                how = {"first": options.first, "short": options.short}
+                _be_one(subject, mutant, picked, told, how)
             running[pid] = mutant, len(picked), told
         if running:
             pid, status = os.wait()
@@ -89,14 +91,14 @@ def _tries(
 
 
 def _be_one(
-    subject: Subject, mutant: Mutant, picked: list[str], told: Path, *, first: bool
+    subject: Subject, mutant: Mutant, picked: list[str], told: Path, how: dict[str, bool]
 ) -> NoReturn:
     """What the forked process does. It ends at once, whatever threads a mutant has left."""
     status = 1
     try:
         url = subject.url.replace("{folder}", str(told.with_suffix(".d")))
         told.with_suffix(".d").mkdir()
-        outcome = trying.attempt(mutant, subject.package, url, picked, first=first)
+        outcome = trying.attempt(mutant, subject.package, url, picked, **how)
         told.write_text(json.dumps(outcome), encoding="utf-8")
         status = 0
     except BaseException:

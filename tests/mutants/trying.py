@@ -58,7 +58,13 @@ def prepare(package: str) -> None:
 
 
 def attempt(
-    mutant: Mutant, package: str, url: str, picked: Sequence[str], *, first: bool
+    mutant: Mutant,
+    package: str,
+    url: str,
+    picked: Sequence[str],
+    *,
+    first: bool = False,
+    short: bool = False,
 ) -> tuple[str, str]:
     """The test that noticed the mutant and how it ended; ("", "") if none of the picked did.
 
@@ -71,7 +77,7 @@ def attempt(
         opener = from_url(url)
     except Exception:
         return "import", "failed otherwise"
-    for check in _in_order(picked, first=first):
+    for check in _in_order(picked, first=first, short=short):
         findings = Findings()
         for _ in range(2):
             faulthandler.dump_traceback_later(HANGS, exit=True)
@@ -87,10 +93,10 @@ def attempt(
     return "", ""
 
 
-def _in_order(picked: Sequence[str], *, first: bool) -> list[Check]:
+def _in_order(picked: Sequence[str], *, first: bool, short: bool) -> list[Check]:
     """The checks of these tests: the first of each, then the second, and so on.
 
-    Unless only the first are wanted, the tests that take long come at the end.
+    Unless only the first are wanted, or ``short`` ones, the tests that take long come at the end.
     """
     by_test: dict[str, list[Check]] = {test: [] for test in picked}
     long: list[Check] = []
@@ -102,7 +108,10 @@ def _in_order(picked: Sequence[str], *, first: bool) -> list[Check]:
     if first:
         return [samples[0] for samples in by_test.values() if samples]
     rounds = zip_longest(*by_test.values())
-    return [*(check for each in rounds for check in each if check is not None), *long]
+    return [
+        *(check for each in rounds for check in each if check is not None),
+        *([] if short else long),
+    ]
 
 
 def _load_anew(package: str) -> None:
