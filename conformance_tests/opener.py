@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 from stores_core.backend import Backend
 from stores_core.errors import StoreError
@@ -42,6 +42,7 @@ class Opener:
 
     ``source`` is None where another process cannot open it. ``server`` is the HOST:PORT of the
     server behind it, "" where none is known, and ``by_way_of`` opens it at another HOST:PORT.
+    ``placed_in`` opens a storage of its own in a folder; None where nobody can say where it lies.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Opener:
     source: Source | None = None
     server: str = ""
     by_way_of: "Callable[[str], Opener] | None" = None
+    placed_in: "Callable[[Path], Opener] | None" = None
 
     def takes(self, keyword: str) -> bool:
         """Whether the storage can be opened with this keyword."""
@@ -97,8 +99,12 @@ def from_url(url: str) -> Opener:
     def by_way_of(place: str) -> Opener:
         return from_url(at(url, place))
 
+    def placed_in(folder: Path) -> Opener:
+        return from_url(moved(url, folder))
+
     source = None if scheme == "memory" else Source(url=url)  # it is in this process
-    return Opener(f"{scheme}:", call, keywords, source, _server_of(url), by_way_of)
+    placing = placed_in if moved(url, Path("/")) else None
+    return Opener(f"{scheme}:", call, keywords, source, _server_of(url), by_way_of, placing)
 
 
 def at(url: str, place: str) -> str:
@@ -106,6 +112,16 @@ def at(url: str, place: str) -> str:
     parts = urlsplit(url)
     who, sign, _ = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{who}{sign}{place}"))
+
+
+def moved(url: str, folder: Path) -> str:
+    """The same URL with a path in this folder, which is there; "" where its path says no place."""
+    scheme, _, rest = url.partition(":")
+    path, mark, query = rest.partition("?")
+    name = path.rstrip("/").rpartition("/")[2]
+    if scheme == "memory" or urlsplit(url).netloc or not name:
+        return ""
+    return f"{scheme}:{quote(str(folder))}/{'store' if name in ('.', '..') else name}{mark}{query}"
 
 
 def _server_of(url: str) -> str:
@@ -186,6 +202,13 @@ def _entered(name: str, function: Open, server: str | None) -> Opener:
         functools.update_wrapper(elsewhere, function)
         return _entered(name, elsewhere, None)
 
+    def placed_in(folder: Path) -> Opener:
+        def there(**values: Any) -> AbstractAsyncContextManager[Backend]:
+            return function(**values, folder=str(folder))
+
+        functools.update_wrapper(there, function)
+        return _entered(name, there, None)
+
     takes_server = server and (anything or "server" in own)
     return Opener(
         name,
@@ -194,6 +217,7 @@ def _entered(name: str, function: Open, server: str | None) -> Opener:
         Source(opener=name, server=server),
         server if server and takes_server else "",
         by_way_of,
+        placed_in if anything or "folder" in own else None,
     )
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
+from conformance_tests.faults.crash_states import Nodes
 from stores_core.errors import StoreError
 from stores_core.memory import GetMemoryRequest, ListMemoriesRequest
 from stores_core.runs import ListRunsRequest, LoadRunRequest
@@ -20,7 +21,7 @@ from stores_files.commits import MESSAGES
 from stores_files.failures import nothing_applied
 from tests.files_commands import arguments, conclude
 from tests.files_recovery import Opened, done, opened, probe, verified
-from tests.files_simulated import Nodes, SimulatedDisk
+from tests.files_simulated import SimulatedDisk
 from tests.files_steps import PREPARATION, STEPS, prepared, repeatable
 
 LONGEST = 5.0

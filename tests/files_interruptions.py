@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from conformance_tests.faults.crash_states import Nodes, Platter, reachable
 from stores_core.errors import OutcomeUnknownError, StoreUnavailableError
 from stores_files.storage import Tenant
-from tests.files_crashes import Platter, reachable
 from tests.files_recovery import Held, faults_of
-from tests.files_simulated import Kind, Nodes, SimulatedDisk
+from tests.files_simulated import Kind, SimulatedDisk
 from tests.files_steps import On, Step, between, on, prepared, repeatable, snapshot
 
 STATES = 8

@@ -2,10 +2,10 @@
 
 All pairs of operations, each operation before a step of the stored format, and all sequences of
 three of the usual ones are played, and the last one is cut before and after each call that changes
-the disk. Of what the disk may hold then, see tests/files_crashes.py, up to so many different states
-are opened and looked at: they hold what was acknowledged, and the last operation wholly or not at
-all. A folder whose step was cut off is migrated first, as an operator does. The exit code is 0 only
-if nothing was found.
+the disk. Of what the disk may hold then (conformance_tests/faults/crash_states.py), up to so many
+different states are opened and looked at: they hold what was acknowledged, and the last operation
+wholly or not at all. A folder whose step was cut off is migrated first, as an operator does. The
+exit code is 0 only if nothing was found.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
+from conformance_tests.faults.crash_states import Change, Nodes, Platter, left_at, reachable
 from tests.files_commands import arguments, conclude
-from tests.files_crashes import Platter, reachable
 from tests.files_migrations import MIGRATIONS, OLDER, finish, migrate_to, there_and_back
 from tests.files_recovery import Held, faults_of
-from tests.files_simulated import Change, Kind, Nodes, SimulatedDisk
+from tests.files_simulated import Kind, SimulatedDisk
 from tests.files_steps import ALL, STEPS, between, on, prepared, repeatable, snapshot
 
 THOROUGH = 4
@@ -59,12 +59,10 @@ def states(
     """
     found: dict[object, State] = {}
     share = AT_EACH * max(1, most // (1 + len(changes)))
-    for n in range(len(changes) + 1):
+    moments = dict.fromkeys(range(len(changes) + 1), share)
+    for n, nodes in left_at(platter, changes, moments, rng):
         allowed = tuple(whole if n < len(changes) else whole[-1:])
-        for nodes in platter.states(rng, share):
-            found.setdefault((reachable(nodes), len(allowed)), (nodes, allowed))
-        if n < len(changes):
-            platter.take(changes[n])
+        found.setdefault((reachable(nodes), len(allowed)), (nodes, allowed))
     return rng.sample([*found.values()], min(most, len(found)))
 
 

@@ -1,75 +1,29 @@
 """A disk in memory that keeps a record of what was done to it, and fails where it is told to.
 
-It stands in for stores_files.disk.Disk, call by call. tests/files_crashes.py makes of the record
-what a crash of the machine may leave.
+It stands in for stores_files.disk.Disk, call by call. What a crash of the machine may leave is made
+of the record by conformance_tests/faults/crash_states.py.
 """
 
 import contextlib
 import errno
 from collections import Counter
 from collections.abc import Callable, Generator
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
+from conformance_tests.faults.crash_states import (
+    ROOT,
+    Born,
+    Change,
+    Cut,
+    Names,
+    Nodes,
+    Renamed,
+    Synced,
+    Written,
+    changed,
+    renamed,
+)
 from stores_files.disk import Disk, NotAFileError
-
-ROOT = 1
-"""The inode of the folder that is opened."""
-
-Names = dict[str, int]
-Nodes = dict[int, bytes | Names]
-"""By inode: a file's bytes, or the names in a folder with their inodes. Values are replaced, never
-changed, so that a copy of the outer dict is a copy of the disk."""
-
-
-class Born(NamedTuple):
-    """A file or folder that has no name yet."""
-
-    inode: int
-    is_folder: bool
-
-
-class Renamed(NamedTuple):
-    """Names that change in one step: folder, name, and the inode that bears it then, or None."""
-
-    changes: tuple[tuple[int, str, int | None], ...]
-
-
-class Written(NamedTuple):
-    inode: int
-    offset: int
-    data: bytes
-
-
-class Cut(NamedTuple):
-    inode: int
-    length: int
-
-
-class Synced(NamedTuple):
-    """A file or a folder; where it ``failed``, what it was for will not be written any more."""
-
-    inode: int
-    failed: bool = False
-
-
-Change = Born | Renamed | Written | Cut | Synced
-
-
-def changed(data: bytes, change: Written | Cut) -> bytes:
-    """A file's bytes after a change. Holes are zero."""
-    if isinstance(change, Cut):
-        return data[: change.length].ljust(change.length, b"\0")
-    head = data[: change.offset].ljust(change.offset, b"\0")
-    return head + change.data + data[change.offset + len(change.data) :]
-
-
-def renamed(nodes: Nodes, change: Renamed) -> None:
-    """Apply a change of names."""
-    for folder, name, inode in change.changes:
-        names = nodes[folder]
-        assert isinstance(names, dict)
-        names = {each: to for each, to in names.items() if each != name}
-        nodes[folder] = names if inode is None else {**names, name: inode}
 
 
 def _error(code: int) -> OSError:

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from conformance_tests.faults.crash_states import ROOT, Nodes
 from stores_core import Backend, Event, MemoryItem, Message, ToolResult
 from stores_core.front.stores import MemoryFront, RunsFront, ToolResultsFront
 from stores_core.retention import Retention
@@ -18,7 +19,7 @@ from stores_files.failures import nothing_applied
 from stores_files.storage import Tenant
 from stores_files.sweeping import sweep
 from tests.files_recovery import LATER, Held, held, opened
-from tests.files_simulated import ROOT, Kind, Nodes, SimulatedDisk
+from tests.files_simulated import Kind, SimulatedDisk
 
 
 class On(NamedTuple):

@@ -14,12 +14,13 @@ from zlib import crc32
 
 import pytest
 
+from conformance_tests.faults.crash_states import Change, Synced, Written
 from stores_core.codec import encode_json
 from stores_files import batches, journal, making, scanning
 from stores_files.disk import Disk
 from stores_files.listing import Listing
 from tests.files_power_cuts import examine, examine_part
-from tests.files_simulated import Change, SimulatedDisk, Synced, Written
+from tests.files_simulated import SimulatedDisk
 from tests.files_steps import ALL, on, prepared
 
 PARTS, STATES = 8, 100_000

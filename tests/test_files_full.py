@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from conformance_tests.faults.crash_states import reachable
 from stores_core.errors import StoreUnavailableError
 from tests.conftest import Python
-from tests.files_crashes import reachable
 from tests.files_recovery import faults_of
 from tests.files_simulated import SimulatedDisk
 from tests.files_steps import ALL, on, prepared, repeatable, snapshot

@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
+from conformance_tests.faults.crash_states import Nodes
 from stores_core import Message
 from stores_core.ranges import MAX_RANGES
 from tests.files_interruptions import interruptions
 from tests.files_recovery import faults_of
-from tests.files_simulated import Nodes, SimulatedDisk
+from tests.files_simulated import SimulatedDisk
 from tests.files_steps import On, Step, on, prepared, repeatable, snapshot
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need flock and links")

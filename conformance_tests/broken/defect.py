@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import Parameter, Signature
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from conformance_tests.broken import defects as _home
-from conformance_tests.opener import Opener, Source, at, from_url
+from conformance_tests.opener import Opener, Source, at, from_url, moved
 from stores_core.admin import Admin
 from stores_core.backend import Backend
 from stores_core.capabilities import Durability
@@ -179,9 +180,13 @@ class Defect:
         def by_way_of(place: str) -> Opener:
             return self.opener(at(url, place))
 
+        def placed_in(folder: Path) -> Opener:
+            return self.opener(moved(url, folder))
+
         name = f"{self.name} on {good.name}"
         source = good.source and Source(opener=named(self.name, url))
-        return Opener(name, call, good.keywords, source, good.server, by_way_of)
+        placing = good.placed_in and placed_in
+        return Opener(name, call, good.keywords, source, good.server, by_way_of, placing)
 
 
 def _lines_of(part: type) -> list[str]:
@@ -241,11 +246,14 @@ def named(name: str, url: str) -> str:
 
 
 def function_of(opener: Opener) -> Callable[..., AbstractAsyncContextManager[Backend]]:
-    """An opener as a function with the keywords that it takes."""
+    """An opener as a function with the keywords that it takes, ``folder`` too if it has a place."""
+    placed_in = opener.placed_in
 
-    def open_broken(**values: Any) -> AbstractAsyncContextManager[Backend]:
-        return opener.call(**values)
+    def open_broken(folder: str = "", **values: Any) -> AbstractAsyncContextManager[Backend]:
+        there = placed_in(Path(folder)) if folder and placed_in is not None else opener
+        return there.call(**values)
 
-    keywords = [Parameter(one, Parameter.KEYWORD_ONLY) for one in sorted(opener.keywords or ())]
+    taken = {*(opener.keywords or ()), *(("folder",) if placed_in is not None else ())}
+    keywords = [Parameter(one, Parameter.KEYWORD_ONLY) for one in sorted(taken)]
     open_broken.__dict__["__signature__"] = Signature(keywords)
     return open_broken

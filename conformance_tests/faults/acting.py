@@ -6,7 +6,7 @@ exactly once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from stores_core.backend import Backend
@@ -42,16 +42,26 @@ class Operation:
 
 async def prepare(backend: Backend, id: str) -> None:
     """What belongs to an id before anything is done to it."""
+    async for _ in preparing(backend, id):
+        pass
+
+
+async def preparing(backend: Backend, id: str) -> AsyncIterator[None]:
+    """The same, operation by operation."""
     if "runs" in backend.offered:
         await backend.runs.create_run(run_id=id, labels={"a": "1"})
+        yield
         await backend.runs.append_messages(run_id=id, messages=TURN, events=[Event(kind="old")])
+        yield
     if "memory" in backend.offered:
         await backend.memory.put_memories(
             namespace=id, items=[note("k", "old"), note("l", "older")]
         )
+        yield
     if "tool_results" in backend.offered:
         result = ToolResult(content=[{"type": "text", "text": "old " * 30_000}])
         await backend.tool_results.put_tool_result(ref=id, result=result, labels={"of": id})
+        yield
 
 
 def note(key: str, value: str) -> MemoryItem:

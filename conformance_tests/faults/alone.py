@@ -46,12 +46,16 @@ class Told:
 class Actor:
     """A process that has prepared ``id`` and does one operation on it whenever it is told to.
 
-    A ``cold`` one opens the storage when it acts, and has closed it again when it tells.
+    A ``cold`` one opens the storage when it acts, and has closed it again when it tells. One that
+    is ``held`` has not begun to prepare.
     """
 
-    def __init__(self, open: Open, name: str, id: str, *, cold: bool = False) -> None:
+    def __init__(
+        self, open: Open, name: str, id: str, *, cold: bool = False, held: bool = False
+    ) -> None:
         """Raises ChildError where it cannot be prepared."""
         self._here, there = socket.socketpair()
+        self.tells_by = os.fstat(there.fileno()).st_ino
 
         async def work() -> None:
             self._here.close()
@@ -62,6 +66,12 @@ class Actor:
         self.pid, self._unused = in_child(work)
         there.close()
         self._lines, self._ended = b"", False
+        if not held:
+            self.prepare()
+
+    def prepare(self) -> None:
+        """Let it open the storage and prepare. Raises ChildError where it cannot."""
+        self._order({"prepare": True})
         ready = self._answer()
         if ready is None:
             self.end()
@@ -136,21 +146,23 @@ class Actor:
 async def _act_when_told(
     pipe: socket.socket, open: Open, operation: Operation, id: str, *, cold: bool
 ) -> None:
-    loop = asyncio.get_running_loop()
+    loop, lines = asyncio.get_running_loop(), b""
 
     async def tell(answer: dict[str, Any]) -> None:
         await loop.sock_sendall(pipe, json.dumps(answer).encode() + b"\n")
 
+    async def ordered() -> dict[str, Any] | None:
+        nonlocal lines
+        while b"\n" not in lines:
+            more = await loop.sock_recv(pipe, 1 << 16)
+            if not more:
+                return None
+            lines += more
+        line, _, lines = lines.partition(b"\n")
+        return json.loads(line)
+
     async def obey(backend: Backend | None, answer: str) -> None:
-        lines = b""
-        while True:
-            while b"\n" not in lines:
-                more = await loop.sock_recv(pipe, 1 << 16)
-                if not more:
-                    return
-                lines += more
-            line, _, lines = lines.partition(b"\n")
-            order = json.loads(line)
+        while (order := await ordered()) is not None:
             if "limit" in order:
                 _limit(order["limit"])
                 await tell({})
@@ -159,6 +171,8 @@ async def _act_when_told(
             else:
                 await tell(await _cold(open, operation, id))
 
+    if await ordered() is None:
+        return
     async with open() as backend:
         await prepare(backend, id)
         ready = {"durability": backend.durability.value}

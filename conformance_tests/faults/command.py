@@ -19,7 +19,8 @@ class Tally:
     """Faults that were made, and what was acknowledged and found wrong.
 
     ``not_run`` counts the faults within whose window too little was acknowledged; they are no part
-    of ``made``. ``lost`` counts what was acknowledged and is gone, where that may be.
+    of ``made``. ``lost`` counts what was acknowledged and is gone, where that may be. ``unproved``
+    is why nothing can be said, "" where something is; ``unseen`` names what was not looked at.
     """
 
     made: int = 0
@@ -27,6 +28,8 @@ class Tally:
     acknowledged: int = 0
     lost: int = 0
     faults: list[str] = field(default_factory=list[str])
+    unproved: str = ""
+    unseen: list[str] = field(default_factory=list[str])
 
     def count(self, made: int, acknowledged: int) -> None:
         """Count the faults of one window."""
@@ -40,7 +43,7 @@ class Tally:
     def exit_code(self) -> int:
         if self.faults:
             return FAULTY
-        return SOUND if self.made else TOO_LITTLE
+        return SOUND if self.made and not self.unproved else TOO_LITTLE
 
 
 def arguments(
@@ -73,6 +76,8 @@ def add_number(parser: argparse.ArgumentParser, made: str) -> None:
 def conclude(options: argparse.Namespace, made: str, tally: Tally) -> int:
     """Print what came of it, as JSON; the exit code."""
     counts = asdict(tally)
+    for name in [name for name in ("unproved", "unseen") if not counts[name]]:
+        del counts[name]
     told = {made: counts.pop("made"), **counts, "seed": options.seed}
     told["faults"] = tally.faults[:20]
     text = json.dumps(told)

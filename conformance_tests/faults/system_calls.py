@@ -131,9 +131,11 @@ def _named(calls: Sequence[str]) -> str:
 
 
 @contextmanager
-def traced(pid: int, calls: Sequence[str], log: Path, *inject: str) -> Generator[None]:
-    """Trace the calls of a process, in all its threads, into a file. Raises UnusableToolError."""
-    options = [option for each in inject for option in ("-e", each)]
+def traced(pid: int, calls: Sequence[str], log: Path, *options: str) -> Generator[None]:
+    """Trace the calls of a process, in all its threads, into a file, with more options of strace.
+
+    Raises UnusableToolError.
+    """
     log.write_bytes(b"")
     tracer = subprocess.Popen(  # noqa: S603
         [
@@ -156,7 +158,8 @@ def traced(pid: int, calls: Sequence[str], log: Path, *inject: str) -> Generator
 
 def _detach(tracer: "subprocess.Popen[bytes]", pid: int) -> None:
     # A process that was killed ends its tracer; told to leave meanwhile, that may wait for ever.
-    if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists() or "State:\tZ" in status.read_text():
         with suppress(subprocess.TimeoutExpired):
             tracer.wait(LEAVING)
     for leave in (tracer.terminate, tracer.kill):
@@ -217,7 +220,7 @@ class Breaking:
         name, where, id = point.operation, str(point), self._looker.new_id()
         try:
             actor = Actor(self._open, name, id, cold=point.cold)
-            with traced(actor.pid, KINDS[self.kind].calls, self._log, point.inject):
+            with traced(actor.pid, KINDS[self.kind].calls, self._log, "-e", point.inject):
                 told = actor.act()
             if told.outcome == "killed":
                 actor.end(killed=self.kind == "kill")
