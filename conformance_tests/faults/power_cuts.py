@@ -8,7 +8,8 @@ if the power fails between two calls (``crash_states`` says what that is). Up to
 states are laid out, and another process opens each: before the operation was told to be done it is
 there wholly or not at all, afterwards it is there. The storage can be written to and finds itself
 whole then; opened twice it holds the same, and what is sent again has happened once. A backend
-whose data need not survive a crash may have lost anything, but holds nothing in part.
+whose data need not survive a crash may have lost anything, or say that it is damaged (``lost``),
+but shows nothing in part.
 
 For a backend that keeps files, where the path in its URL says where they lie: the last part of it
 stays, in a folder of this run. An opener has to have a keyword ``folder``, in which it puts them.
@@ -36,6 +37,7 @@ from conformance_tests.faults.crash_states import (
     ROOT,
     Nodes,
     Platter,
+    Synced,
     left_at,
     reachable,
 )
@@ -52,7 +54,7 @@ from conformance_tests.faults.system_calls import (
 )
 from conformance_tests.opener import Opener, UnusableOpenerError, find
 
-EACH = 8
+EACH = 12
 """States for which it is worth to record an operation."""
 
 THOROUGH = 3
@@ -61,7 +63,7 @@ THOROUGH = 3
 AT_EACH = 4
 """So many states are made at a moment, of which many are alike."""
 
-SHARES = {TOLD: 0.5, ACTING: 0.3, PREPARING: 0.2}
+SHARES = {TOLD: 0.35, ACTING: 0.5, PREPARING: 0.15}
 """How much of the states each is given."""
 
 
@@ -74,11 +76,13 @@ NO_PLACE = (
 def states(recording: Recording, rng: random.Random, most: int) -> list[tuple[str, int, Nodes]]:
     """Up to ``most`` different disks that may be left, with the phase and the changes till then."""
     phase_of = {n: phase for phase, behind in recording.phases.items() for n in behind}
-    moments: dict[int, int] = {}
+    moments = {recording.told: AT_EACH * AT_EACH}
     for phase, behind in recording.phases.items():
-        count = min(len(behind), 2 * round(most * SHARES[phase]))
-        moments |= dict.fromkeys(rng.sample(behind, count), AT_EACH)
-    moments[recording.told] = AT_EACH * AT_EACH
+        # Until the next sync ever more may be lost, so most is behind all that it is for.
+        syncs = [n for n in behind if isinstance(recording.at_hand(n), Synced)]
+        for among in (syncs, behind):
+            count = min(len(among), round(most * SHARES[phase]))
+            moments = dict.fromkeys(rng.sample(among, count), AT_EACH) | moments
     found: dict[tuple[str, object], tuple[str, int, Nodes]] = {}
     for n, nodes in left_at(Platter({ROOT: {}}), recording.changes, moments, rng):
         found.setdefault((phase_of[n], reachable(nodes)), (phase_of[n], n, nodes))
@@ -130,10 +134,12 @@ class Cutting:
             if not recording.lasting:
                 acting = told = False
             whole = recovery.stages.whole(acting=acting, told=told)
-            faults = recovery.faults(whole, thoroughly=number % THOROUGH == 0)
+            faults, says_so = recovery.look(whole, thoroughly=number % THOROUGH == 0)
             self.tally.made += 1
             self.tally.acknowledged += not faults
-            if faults:
+            if says_so and not recording.lasting:
+                self.tally.lost += 1
+            elif faults:
                 where = f"{name} ({state}), when {phase}, {_described(recording, n, nodes)}"
                 self.tally.faults += [f"{where}: {fault}" for fault in faults]
                 break
@@ -142,8 +148,8 @@ class Cutting:
         """Raises NotUnderstoodError where a copy of all that was seen is no copy of the storage."""
         self._lay_out(recording.at(recording.told))
         after = recovery.stages.whole(acting=True, told=True)
-        if copied := recovery.faults(after, thoroughly=False):
-            itself = replace(recovery, open=self._open).faults(after, thoroughly=False)
+        if copied := recovery.look(after, thoroughly=False).faults:
+            itself = replace(recovery, open=self._open).look(after, thoroughly=False).faults
             if not itself:
                 raise NotUnderstoodError(f"a copy of all that was seen is not whole: {copied[0]}")
             self.tally.faults += [f"{recovery.id}, with nothing lost: {each}" for each in itself]

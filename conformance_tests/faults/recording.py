@@ -46,6 +46,10 @@ class Recording:
             PREPARING: range(self.ready),
         }
 
+    def at_hand(self, n: int) -> Change | None:
+        """The change that comes behind so many, if one does."""
+        return self.changes[n] if n < len(self.changes) else None
+
     def at(self, n: int) -> Nodes:
         """The disk behind so many changes, with nothing lost."""
         nodes: Nodes = {ROOT: {}}

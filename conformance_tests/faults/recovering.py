@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from conformance_tests.faults.acting import (
     OPERATIONS,
@@ -15,6 +16,7 @@ from conformance_tests.faults.acting import (
 )
 from conformance_tests.faults.killing import ChildError, Open, in_child, result_of
 from stores_core.backend import Backend
+from stores_core.errors import StoreError
 from stores_core.tool_results import ToolResult
 
 
@@ -59,6 +61,13 @@ def stages(open: Open, prefix: str) -> dict[str, Stages]:
     return {name: Stages(earlier, Expected(*texts)) for name, (earlier, *texts) in found.items()}
 
 
+class Left(NamedTuple):
+    """What is wrong with what was left, and whether the storage itself says that it is damaged."""
+
+    faults: Sequence[str]
+    says_so: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """Looks at what is left of an operation on ``id``, in a process of its own each time."""
@@ -68,34 +77,34 @@ class Recovery:
     stages: Stages
     id: str
 
-    def faults(self, whole: Sequence[str], *, thoroughly: bool) -> list[str]:
-        """What is wrong with what ``open`` opens, of which one of ``whole`` has to be seen.
+    def look(self, whole: Sequence[str], *, thoroughly: bool) -> Left:
+        """See that what ``open`` opens goes on, and that one of ``whole`` is seen of it.
 
         ``thoroughly``: it is opened twice, and the operation is sent again.
         """
 
-        async def work() -> list[str]:
+        async def work() -> Left:
             try:
-                return await self._faults(whole, thoroughly=thoroughly)
+                return await self._left(whole, thoroughly=thoroughly)
             except Exception as error:
-                return [f"{type(error).__name__}: {error}"]
+                return Left([f"{type(error).__name__}: {error}"], isinstance(error, StoreError))
 
         try:
-            return result_of(in_child(work))
+            return Left(*result_of(in_child(work)))
         except ChildError as error:
-            return [str(error)]
+            return Left([str(error)])
 
-    async def _faults(self, whole: Sequence[str], *, thoroughly: bool) -> list[str]:
+    async def _left(self, whole: Sequence[str], *, thoroughly: bool) -> Left:
         async with self.open() as backend:
             seen = await self.operation.sees(backend, self.id)
             if seen not in whole:
-                return [self._said(seen, whole)]
+                return Left([self._said(seen, whole)])
             if not thoroughly:
                 return await self._goes_on(backend)
         async with self.open() as backend:
             again = await self.operation.sees(backend, self.id)
             if again != seen:
-                return [f"opened once more it holds something else: {shortened(again)}"]
+                return Left([f"opened once more it holds something else: {shortened(again)}"])
             await self._send_again(backend, seen)
             return await self._goes_on(backend)
 
@@ -114,7 +123,7 @@ class Recovery:
             await self.operation.act(backend, id)
         await expected.happened(self.operation, backend, id, "sent again")
 
-    async def _goes_on(self, backend: Backend) -> list[str]:
+    async def _goes_on(self, backend: Backend) -> Left:
         """Write to all that was written to: what was cut off may lie there till then."""
         if "runs" in backend.offered:
             for run_id in (self.id, f"{self.id} new"):
@@ -124,6 +133,7 @@ class Recovery:
         if "tool_results" in backend.offered:
             await backend.tool_results.put_tool_result(ref=self.id, result=ToolResult())
         if "admin" not in backend.offered:
-            return []
+            return Left(())
         problems = (await backend.admin.verify(timeout=300)).problems
-        return [f"{one.store} {one.id}: {one.what}" for one in problems]
+        found = [f"{one.store} {one.id}: {one.what}" for one in problems]
+        return Left(found, bool(found))

@@ -1,11 +1,12 @@
-"""A disk that fails, or is full, under a process; and one that is killed between two system calls.
+"""A disk that fails, or is full, under a process; one that is killed between two system calls; and
+what lies on the disk when the power fails.
 
 Where a server writes there is nothing to break here: it has to be killed itself, or cut off.
 """
 
 from typing import Any
 
-from conformance_tests.faults import full_disk, system_calls
+from conformance_tests.faults import full_disk, power_cuts, system_calls
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
 from conformance_tests.suite.apart import told_by
@@ -20,6 +21,8 @@ async def _told(lab: Lab, module: str, made: str, count: int, *more: str) -> dic
     if lab.opener.server:
         lab.not_applicable("its server writes, not this process")
     told = await told_by(lab, module, made, count, lab.seed * count, *more)
+    if "unproved" in told:
+        lab.not_run(told["unproved"])
     if not told[made] and not told["not_run"]:
         lab.not_applicable("the process that asks changes no files")
     if told[made] < LEAST:
@@ -84,3 +87,16 @@ async def test_where_a_file_may_not_grow_nothing_is_left_in_part(lab: Lab) -> No
     if not full_disk.possible():
         lab.not_applicable("this system does not tell which files a process has open")
     await _told(lab, full_disk.__name__, "limits", 16)
+
+
+@proves(
+    *("ALL-6", "ALL-8", "RUN-C4", "RUN-A4", "RUN-F7", "MEM-8", "TOOL-3"),
+    needs=("lasting", "elsewhere", "strace"),
+    thorough=True,
+    within=300,
+    look_at="files that get their name before they are synced, folders that are not, and the order",
+)
+async def test_when_the_power_fails_what_was_told_is_there_and_nothing_in_part(lab: Lab) -> None:
+    if lab.opener.placed_in is None and not lab.opener.server:
+        lab.not_run(power_cuts.NO_PLACE)
+    await _told(lab, power_cuts.__name__, "states", 144)
