@@ -35,6 +35,7 @@ CALL_FAULTS = {"calls killed": "kill", "calls failing": "error", "calls without 
 CUTTING = "conformance_tests.faults.cutting"
 FILLING = "conformance_tests.faults.full_disk"
 KILLING = "conformance_tests.faults.killing"
+POWER = "conformance_tests.faults.power_cuts"
 
 OPERATIONS = 20_000
 """So many operations are one history."""
@@ -133,6 +134,10 @@ CHECKS: Mapping[tuple[str, str], Play] = {
     },
     **{
         ("limits", backend): series("limits", 200, FILLING, "--url", URLS[backend])
+        for backend in ("sqlite", "file")
+    },
+    **{
+        ("power cuts", backend): series("states", 1_000, POWER, "--url", URLS[backend])
         for backend in ("sqlite", "file")
     },
     ("server kills", "postgres"): series("kills", 50, "tests.postgres_kill"),

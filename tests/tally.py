@@ -52,6 +52,11 @@ MEANINGS = {
         "limits",
         "limits after which all was as it was told, and went on",
     ),
+    "power cuts": (
+        "the power fails, and the disk holds any of what it may by the calls that were recorded",
+        "states",
+        "states in which all was as it was told, and went on",
+    ),
     "server kills": (
         "SIGKILL of the server at any moment",
         "kills",

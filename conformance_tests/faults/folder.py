@@ -161,9 +161,9 @@ def found_in(folder: Path) -> Nodes:
     return nodes
 
 
-def paths_of(nodes: Nodes) -> dict[int, str]:
-    """A path of each file that can be reached, from the folder on."""
-    found: dict[int, str] = {}
+def paths_of(nodes: Nodes) -> dict[str, int]:
+    """All paths of files, from the folder on, with their inodes."""
+    found: dict[str, int] = {}
     stack = [("", ROOT)]
     while stack:
         path, inode = stack.pop()
@@ -171,18 +171,17 @@ def paths_of(nodes: Nodes) -> dict[int, str]:
         if isinstance(node, dict):
             stack += [(f"{path}/{name}", each) for name, each in node.items()]
         else:
-            found.setdefault(inode, path.removeprefix("/"))
+            found[path.removeprefix("/")] = inode
     return found
 
 
 def differences(seen: Nodes, there: Nodes, unseen: Collection[int]) -> list[str]:
     """The paths at which two disks differ; of the ``unseen`` files of the first, by their size."""
-    paths = paths_of(seen)
-    by_size = {f"/{paths[inode]}" for inode in unseen if inode in paths}
-    ours, theirs = (dict(reachable(each)) for each in (seen, there))
-    for path in by_size:
-        for each in (ours, theirs):
-            if isinstance(data := each.get(path), bytes):
-                each[path] = len(data)
+    seen, there, others = dict(seen), dict(there), paths_of(there)
+    for path, inode in paths_of(seen).items():
+        if inode in unseen and path in others:
+            seen[inode] = bytes(len(seen[inode]))
+            there[others[path]] = bytes(len(there[others[path]]))
+    ours, theirs = dict(reachable(seen)), dict(reachable(there))
     every = sorted({*ours, *theirs})
     return [path.removeprefix("/") for path in every if ours.get(path, "") != theirs.get(path, "")]

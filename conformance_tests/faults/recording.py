@@ -87,10 +87,10 @@ def record(open: Open, name: str, id: str, *, cold: bool, folder: Path) -> Recor
         raise NotUnderstoodError("it was not seen when the process told what it had done")
     lasting = actor.durability in SURVIVES_A_CRASH
     recording = Recording(changes, said[0], said[1], {}, lasting)
-    paths = {**paths_of(recorded.nodes), **paths_of(recording.at(said[1]))}
-    contents = {path: held[inode] for inode, path in paths_of(held).items()}
-    for inode in replay.unseen & paths.keys():
-        data = contents.get(paths[inode], b"")
-        assert isinstance(data, bytes)
-        recording.unseen[inode] = paths[inode], data
+    there = paths_of(held)
+    for path, inode in {**paths_of(recorded.nodes), **paths_of(recording.at(said[1]))}.items():
+        if inode in replay.unseen:
+            data = held[there[path]] if path in there else b""
+            assert isinstance(data, bytes)
+            recording.unseen[inode] = path, data
     return recording

@@ -82,6 +82,16 @@ class Transaction:
             cursor.delete()  # and so is at the next key
 
 
+def _sync_names(path: Path) -> None:
+    # LMDB syncs its files and not their names, which the power may take with all that they hold.
+    for folder in (path, path.parent) if os.name == "posix" else ():
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
 class Storage:
     """An open environment. Reads run side by side; there is one thread for writes."""
 
@@ -92,6 +102,7 @@ class Storage:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._open()
+            _sync_names(path)
         except (lmdb.Error, OSError) as error:
             raise StoreUnavailableError("LMDB could not open the folder") from error
 
