@@ -246,7 +246,7 @@ def cut(*arguments: str, code: int, states: int = 100) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("url", "states"),
-    [("sqlite:a.db", 120), ("file:a", 120), ("sqlite:a.db?durability=client", 40)],
+    [("sqlite:a.db", 84), ("file:a", 84), ("sqlite:a.db?durability=client", 24)],
 )
 def test_our_stores_lose_nothing_and_hold_nothing_in_part(url: str, states: int) -> None:
     told = cut("--url", url, code=SOUND, states=states)
@@ -256,7 +256,7 @@ def test_our_stores_lose_nothing_and_hold_nothing_in_part(url: str, states: int)
 
 
 def test_what_is_not_on_the_disk_and_does_not_claim_to_be_may_be_lost() -> None:
-    assert cut("--url", "file:a?durability=client", code=SOUND, states=40)["lost"] > 0
+    assert cut("--url", "file:a?durability=client", code=SOUND, states=24)["lost"] > 0
 
 
 @asynccontextmanager
