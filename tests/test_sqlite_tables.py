@@ -5,7 +5,7 @@ import asyncio
 import importlib
 import pkgutil
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -197,23 +197,43 @@ def test_recall_sees_what_another_client_put_replaced_and_deleted(tmp_path: Path
     use(tmp_path / "a.db", work, embedder=WordEmbedder())
 
 
+async def fill(backend: Backend) -> None:
+    await backend.runs.create_run(run_id="r", labels={"a": "b"})
+    batch = [Message(role="user", text="t")]
+    await backend.runs.append_messages(run_id="r", messages=batch, idempotency_key="k")
+    await backend.memory.put_memory(item=MemoryItem(key="k", value="v", metadata={"a": 1}))
+    result = ToolResult(content=({"type": "text", "text": "x"},))
+    await backend.tool_results.put_tool_result(ref="t", result=result, labels={"a": "b"})
+
+
+def assert_no_row(path: Path, but_of: Collection[str]) -> None:
+    with sqlite3.connect(path) as connection:
+        for table in METADATA.tables.keys() - set(but_of):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table  # noqa: S608 - names of ours
+    connection.close()
+
+
+def test_what_is_deleted_leaves_no_row(tmp_path: Path) -> None:
+    async def work(backend: Backend) -> None:
+        await fill(backend)
+        await backend.runs.fork_run(run_id="r", new_run_id="f")
+        for run in ("r", "f"):
+            assert (await backend.runs.delete_run(run_id=run)).deleted
+        assert (await backend.memory.delete_memory(key="k")).deleted
+        assert (await backend.tool_results.delete_tool_result(ref="t")).deleted
+        await backend.admin.sweep()
+
+    use(tmp_path / "a.db", work, embedder=WordEmbedder())
+    assert_no_row(tmp_path / "a.db", but_of={"storage", "tenants", "embedders", "namespaces"})
+
+
 def test_an_erased_tenant_leaves_no_row_and_no_name(tmp_path: Path) -> None:
     async def work(backend: Backend) -> None:
-        await backend.runs.create_run(run_id="r", labels={"a": "b"})
-        batch = [Message(role="user", text="t")]
-        await backend.runs.append_messages(run_id="r", messages=batch, idempotency_key="k")
-        await backend.memory.put_memory(item=MemoryItem(key="k", value="v", metadata={"a": 1}))
-        await backend.tool_results.put_tool_result(
-            result=ToolResult(content=({"type": "text", "text": "x"},)), labels={"a": "b"}
-        )
+        await fill(backend)
         assert (await backend.admin.measure()).bytes
         assert (await backend.admin.erase_tenant(tenant="t")).erased
         assert not (await backend.runs.get_run(run_id="r")).found
         assert (await backend.admin.measure()).bytes == 0
 
     use(tmp_path / "a.db", work, tenant="t", embedder=WordEmbedder())
-    with sqlite3.connect(tmp_path / "a.db") as connection:
-        for table in METADATA.tables:
-            if table != "storage":
-                assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table  # noqa: S608 - names of ours
-    connection.close()
+    assert_no_row(tmp_path / "a.db", but_of={"storage"})
