@@ -195,19 +195,18 @@ def _entered(name: str, function: Open, server: str | None) -> Opener:
         ) as backend:
             yield backend
 
-    def by_way_of(place: str) -> Opener:
-        def elsewhere(**values: Any) -> AbstractAsyncContextManager[Backend]:
-            return function(**values, server=place)
-
-        functools.update_wrapper(elsewhere, function)
-        return _entered(name, elsewhere, None)
-
-    def placed_in(folder: Path) -> Opener:
+    def elsewhere(**where: str) -> Opener:
         def there(**values: Any) -> AbstractAsyncContextManager[Backend]:
-            return function(**values, folder=str(folder))
+            return function(**values, **where)
 
         functools.update_wrapper(there, function)
         return _entered(name, there, None)
+
+    def by_way_of(place: str) -> Opener:
+        return elsewhere(server=place)
+
+    def placed_in(folder: Path) -> Opener:
+        return elsewhere(folder=str(folder))
 
     takes_server = server and (anything or "server" in own)
     return Opener(

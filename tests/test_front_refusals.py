@@ -44,7 +44,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("runs", "read_messages", {"run_id": "a", "start": "1; DROP TABLE x"}, "start"),
     ("runs", "list_runs", {"cursor": "nope"}, "cursor"),
     ("runs", "list_runs", {"cursor": "A" * 100_000}, "cursor"),
-    ("runs", "list_runs", {"updated_before": datetime(2026, 1, 1)}, "updated_before"),  # noqa: DTZ001
+    ("runs", "list_runs", {"updated_before": datetime(2026, 1, 1)}, "updated_before"),  # noqa: DTZ001 - naive
     ("runs", "append_messages", {"run_id": "a"}, "messages"),
     ("runs", "append_messages", {"run_id": "a", "messages": "text"}, "messages"),
     ("runs", "append_messages", {"run_id": "a", "messages": {"a"}}, "messages"),
@@ -142,7 +142,7 @@ async def test_what_json_cannot_give_back_is_refused_wherever_it_stands(name: st
         ({"result": {"meta": value}}, "result.meta"),
     ):
         with pytest.raises(InvalidRequestError) as refused:
-            await backend.tool_results.put_tool_result(**fields)  # type: ignore[arg-type]
+            await backend.tool_results.put_tool_result(**fields)  # type: ignore[arg-type]  # to be refused
         assert refused.value.field == field + where
     item = MemoryItem(key="k", value="v", metadata={"m": value})
     with pytest.raises(InvalidRequestError) as refused:
@@ -161,7 +161,7 @@ async def test_a_request_that_was_changed_unchecked_is_checked_again() -> None:
         {"run_id": "a"},
     ):
         with pytest.raises(InvalidRequestError):
-            await backend.runs.read_messages(bad)  # type: ignore[call-overload]
+            await backend.runs.read_messages(bad)  # type: ignore[call-overload]  # to be refused
     message = Message(role="u").model_copy(update={"role": 5})
     with pytest.raises(InvalidRequestError, match=r"messages\[0\]\.role"):
         await backend.runs.append_messages(run_id="a", messages=[message])
@@ -176,7 +176,7 @@ async def test_a_request_that_was_changed_unchecked_is_checked_again() -> None:
         with pytest.raises(InvalidRequestError, match=field):
             await backend.memory.put_memories(items=[broken])
     with pytest.raises(InvalidRequestError, match="request"):
-        await backend.runs.read_messages(good, limit=3)  # type: ignore[call-overload]
+        await backend.runs.read_messages(good, limit=3)  # type: ignore[call-overload]  # to be refused
     assert recorded.requests == []
 
 
@@ -192,7 +192,7 @@ async def test_limits_refuse_before_anything_is_sent_and_say_how_to_raise_them()
         ({"messages": [Message(role="u", text="x" * 60)] * 3}, "max_batch_bytes"),
     ):
         with pytest.raises(RecordTooLargeError, match=option):
-            await backend.runs.append_messages(run_id="a", **fields)  # type: ignore[arg-type]
+            await backend.runs.append_messages(run_id="a", **fields)  # type: ignore[arg-type]  # to be refused
     with pytest.raises(RecordTooLargeError, match="max_entry_bytes"):
         await backend.memory.put_memory(item=MemoryItem(key="k", value="x" * 100))
     with pytest.raises(RecordTooLargeError, match="max_entry_bytes"):
