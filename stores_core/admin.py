@@ -163,7 +163,10 @@ class Admin(Protocol):
         ...
 
     async def verify(self, request: VerifyRequest, /) -> VerifyResponse:
-        """Read every record of this tenant and list what is damaged; changes nothing."""
+        """Read every record of this tenant and list what is damaged; changes nothing.
+
+        What a backend keeps and nothing refers to any more is listed too, where it can tell.
+        """
         ...
 
     async def reembed(self, request: ReembedRequest, /) -> ReembedResponse:

@@ -7,13 +7,14 @@ import pkgutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import stores_sql.sqlite
 from stores_core import (
     Backend,
+    Event,
     MemoryItem,
     Message,
     ToolResult,
@@ -21,11 +22,12 @@ from stores_core import (
 )
 from stores_sql.sqlite import versions
 from stores_sql.sqlite.backend import open_sqlite
+from stores_sql.sqlite.orphans import ORPHANS
 from stores_sql.sqlite.statements import Statement
 from stores_sql.sqlite.tables import METADATA
 
-SCANS = {"storage._IDENTITY", "tenants._LIST"}
-"""A table of one row, and a page of all tenants along their index."""
+SCANS = {"storage._IDENTITY", "tenants._LIST", "orphans.ORPHANS"}
+"""A table of one row, a page of all tenants along their index, and what verify reads anyway."""
 
 SORTED = "run_rows._KEYS"
 """The one that sorts: the 128 keys of a run, for an export."""
@@ -35,9 +37,15 @@ def statements() -> Iterator[tuple[str, Statement]]:
     for found in pkgutil.iter_modules(stores_sql.sqlite.__path__):
         module = importlib.import_module(f"stores_sql.sqlite.{found.name}")
         for name, value in vars(module).items():
-            for statement in value if isinstance(value, tuple) else [value]:  # pyright: ignore[reportUnknownVariableType] - anything may stand in a module
-                if isinstance(statement, Statement):
-                    yield f"{found.name}.{name}", statement
+            yield from ((f"{found.name}.{name}", one) for one in statements_in(value))
+
+
+def statements_in(value: Any) -> Iterator[Statement]:
+    if isinstance(value, Statement):
+        yield value
+    elif isinstance(value, tuple):
+        for part in cast("tuple[Any, ...]", value):
+            yield from statements_in(part)
 
 
 def test_every_statement_finds_its_rows_by_an_index() -> None:
@@ -237,3 +245,49 @@ def test_an_erased_tenant_leaves_no_row_and_no_name(tmp_path: Path) -> None:
 
     use(tmp_path / "a.db", work, tenant="t", embedder=WordEmbedder())
     assert_no_row(tmp_path / "a.db", but_of={"storage"})
+
+
+@pytest.mark.parametrize(
+    ("owner", "left"),
+    [
+        ("runs", {"keys of no run": 2, "ranges of no run": 3, "labels of no run": 2}),
+        ("run_ranges", {"logs of no run": 2}),
+        ("logs", {"ranges of no log": 3, "entries of no log": 2}),
+        ("namespaces", {"notes of no namespace": 1}),
+        ("notes", {"filters of no note": 1, "vectors of no note": 1}),
+        ("embedders", {"vectors of no embedder": 1}),
+        ("results", {"chunks of no result": 1, "labels of no result": 1}),
+        (
+            "tenants",
+            {
+                "runs of no tenant": 2,
+                "logs of no tenant": 2,
+                "namespaces of no tenant": 1,
+                "embedders of no tenant": 1,
+                "results of no tenant": 1,
+            },
+        ),
+    ],
+)
+def test_verify_names_rows_that_belong_to_nothing(
+    tmp_path: Path, owner: str, left: dict[str, int]
+) -> None:
+    async def fill_and_fork(backend: Backend) -> None:
+        await fill(backend)
+        await backend.runs.fork_run(run_id="r", new_run_id="f")
+        await backend.runs.append_events(run_id="f", events=[Event(kind="e")], idempotency_key="k")
+        assert (await backend.admin.verify()).problems == ()
+
+    async def found(backend: Backend) -> set[str]:
+        return {problem.what for problem in (await backend.admin.verify()).problems}
+
+    use(tmp_path / "a.db", fill_and_fork, embedder=WordEmbedder())
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.execute(f"DELETE FROM {owner}")  # noqa: S608 - a name of ours
+    connection.close()
+    named = {what for _, what, _ in ORPHANS}
+    assert left.keys() <= named
+    told = use(tmp_path / "a.db", found, embedder=WordEmbedder())
+    assert {what for what in told if what.partition(" ")[2] in named} == {
+        f"{count} {what}" for what, count in left.items()
+    }

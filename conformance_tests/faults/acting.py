@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from stores_core.backend import Backend
 from stores_core.entries import Event, Message
+from stores_core.errors import OutcomeUnknownError
 from stores_core.memory import MemoryItem
 from stores_core.tool_results import ToolResult
 
 TURN = [Message(role="user", text=f"message {n}") for n in range(3)]
+AT_ONCE = 5
 RESULT = ToolResult(content=[{"type": "text", "text": "new " * 50_000}])
 
 
@@ -108,6 +110,27 @@ async def _result(backend: Backend, id: str) -> object:
     return result and result.content, [info.characters for info in listed], read.characters
 
 
+async def _create_at_once(backend: Backend, id: str) -> None:
+    answers = await asyncio.gather(
+        *(backend.runs.create_run(run_id=f"{id} {n}", labels={"new": id}) for n in range(AT_ONCE)),
+        return_exceptions=True,
+    )
+    errors = [answer for answer in answers if isinstance(answer, BaseException)]
+    unknown = next((error for error in errors if isinstance(error, OutcomeUnknownError)), None)
+    if unknown is not None or 0 < len(errors) < len(answers):
+        raise unknown or OutcomeUnknownError(f"{len(errors)} of {len(answers)} were not applied")
+    if errors:
+        raise errors[0]
+
+
+async def _all_at_once(backend: Backend, id: str) -> object:
+    # Of several some may have happened and some not: that is as good as before.
+    listed = len((await backend.runs.list_runs(labels={"new": id})).runs)
+    there = [await _run(backend, f"{id} {n}") for n in range(AT_ONCE)]
+    whole = listed == sum(run is not None for run in there)
+    return listed == AT_ONCE if whole else (listed, there)
+
+
 async def _nothing(backend: Backend, id: str) -> object:
     return None
 
@@ -175,6 +198,13 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
 }
 
+
+ALONE: Mapping[str, Operation] = {
+    **OPERATIONS,
+    "create at once": Operation("runs", _create_at_once, _all_at_once),
+}
+"""Where a process acts alone, also several at once: a store may well write them together, and must
+tell each what became of it."""
 
 LOOKS = 100
 """So often one looks, 10 ms apart, for an outcome that nobody knows to become visible."""

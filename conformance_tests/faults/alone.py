@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conformance_tests.faults.acting import OPERATIONS, Expected, Operation, prepare
+from conformance_tests.faults.acting import ALONE, Expected, Operation, prepare
 from conformance_tests.faults.killing import ChildError, Open, in_child, result_of
 from conformance_tests.opener import Opener
 from stores_core.backend import Backend
@@ -61,7 +61,7 @@ class Actor:
             self._here.close()
             _let_anybody_trace()
             there.setblocking(False)
-            await _act_when_told(there, open, OPERATIONS[name], id, cold=cold)
+            await _act_when_told(there, open, ALONE[name], id, cold=cold)
 
         self.pid, self._unused = in_child(work)
         there.close()
@@ -253,12 +253,12 @@ class Looker:
 
         Raises ChildError where the storage cannot be opened.
         """
-        ids = {name: self.new_id() for name in OPERATIONS}
+        ids = {name: self.new_id() for name in ALONE}
 
         async def work() -> dict[str, tuple[str, str]]:
             found: dict[str, tuple[str, str]] = {}
             async with self._open() as backend:
-                for name, operation in OPERATIONS.items():
+                for name, operation in ALONE.items():
                     if operation.store in backend.offered:
                         expected = await Expected.of(operation, backend, ids[name])
                         found[name] = expected.before, expected.after
@@ -270,7 +270,7 @@ class Looker:
 
     def look(self, name: str, id: str, told: Told, where: str) -> Seen:
         """See that what was told is true."""
-        operation, expected = OPERATIONS[name], self._expected[name]
+        operation, expected = ALONE[name], self._expected[name]
 
         async def work() -> list[Any]:
             async with self._open() as backend:
@@ -292,7 +292,7 @@ class Looker:
 
     def settle(self, name: str, id: str, seen: Seen, where: str) -> list[str]:
         """Do it again from another process: what is wrong if it has not happened once then."""
-        operation, expected = OPERATIONS[name], self._expected[name]
+        operation, expected = ALONE[name], self._expected[name]
 
         async def work() -> list[str]:
             async with self._open() as backend:

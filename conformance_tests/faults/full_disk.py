@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conformance_tests.faults.acting import OPERATIONS
+from conformance_tests.faults.acting import ALONE
 from conformance_tests.faults.alone import Actor, Looker, opened_apart
 from conformance_tests.faults.command import COULD_NOT_RUN, Tally, arguments, conclude
 from conformance_tests.faults.killing import ChildError, Open, import_early
@@ -52,7 +52,7 @@ class Filling:
 
     def operations(self) -> list[str]:
         """The operations that write. Raises ChildError where the storage cannot be opened."""
-        return [name for name in self._looker.expect() if not OPERATIONS[name].reads]
+        return [name for name in self._looker.expect() if not ALONE[name].reads]
 
     def meet(self, name: str, limit: int | None = None) -> None:
         """Let an operation meet a limit, this one or any, and see what comes of it."""
@@ -76,7 +76,7 @@ class Filling:
             self.tally.acknowledged += met
             seen = self._looker.look(name, id, told, where)
             faults = list(seen.faults)
-            if OPERATIONS[name].repeatable and (again := actor.act()).outcome != "done":
+            if ALONE[name].repeatable and (again := actor.act()).outcome != "done":
                 faults.append(f"{where}, the limit is gone, and it was told {again.outcome}")
             actor.end()
             self.tally.faults += faults or self._looker.settle(name, id, seen, where)

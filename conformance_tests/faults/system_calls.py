@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from conformance_tests.faults.acting import OPERATIONS
+from conformance_tests.faults.acting import ALONE
 from conformance_tests.faults.alone import Actor, Looker, opened_apart
 from conformance_tests.faults.command import COULD_NOT_RUN, Tally, arguments, conclude
 from conformance_tests.faults.killing import ChildError, Open, import_early
@@ -187,7 +187,7 @@ class Breaking:
         """All points that there are. Raises ChildError, UnusableToolError."""
         found: list[Point] = []
         for name in self._looker.expect():
-            if OPERATIONS[name].reads and not KINDS[self.kind].reads:
+            if ALONE[name].reads and not KINDS[self.kind].reads:
                 continue
             for cold in (False, True) if name == "append" and self.kind != "unsynced" else (False,):
                 found += self._points(name, cold=cold)
@@ -234,7 +234,7 @@ class Breaking:
             if told.outcome == "done" and self._lies(actor):
                 faults.append(f"{where}, it was told done, as if all were on the disk")
             if told.outcome != "killed":
-                if OPERATIONS[name].repeatable:
+                if ALONE[name].repeatable:
                     again = actor.act()
                     if self.kind == "full" and again.outcome != "done":
                         faults.append(

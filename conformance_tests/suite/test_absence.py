@@ -43,6 +43,18 @@ async def test_what_a_backend_declares_is_of_the_known_words_and_fits_what_it_of
     assert lab.reader.offered == lab.backend.offered
 
 
+@proves("ALL-6", needs=("admin",), look_at="what admin.check says of settings that may lose writes")
+async def test_check_warns_where_what_was_acknowledged_may_be_lost(lab: Lab) -> None:
+    levels = [lab.backend]
+    if lab.opener.takes("durability"):
+        levels += [await lab.open(durability=level) for level in ("disk", "client")]
+    for client in levels:
+        found = await client.admin.check()
+        assert type(found.durability) is Durability
+        if found.durability in (Durability.NONE, Durability.CLIENT):
+            assert found.warnings, f"nothing warns of the durability {found.durability.value}"
+
+
 @proves("EMB-5", needs=("memory",), look_at="an embedder that a backend takes and never asks")
 async def test_a_backend_without_embeddings_refuses_an_embedder(
     lab: Lab, pytestconfig: pytest.Config

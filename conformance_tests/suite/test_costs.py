@@ -1,7 +1,11 @@
 """What forks, listings and deletions cost, by counting bytes and entries looked at."""
 
+import pytest
+
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
+from conformance_tests.suite.notes import write
+from conformance_tests.suite.spelled import Spelled, spell
 from conformance_tests.suite.steps import (
     assert_holds,
     bytes_held,
@@ -15,6 +19,7 @@ from conformance_tests.suite.steps import (
     turn,
     walk,
 )
+from conformance_tests.suite.test_tool_results import put, text_result
 from stores_core import Backend, ListRunsRequest
 
 KIB = 1024
@@ -51,6 +56,16 @@ async def test_what_is_looked_at_is_counted(lab: Lab) -> None:
     assert loaded - before >= 70, "a load counts less than it gives"
     await client.runs.read_messages(run_id=run_id)
     assert await entries_read(lab, client) - loaded >= 50, "a page counts less than it gives"
+
+
+@proves("RUN-Q4", "RUN-L2", needs=("runs", "admin"), look_at="what is counted and not looked at")
+async def test_of_a_run_that_is_not_there_one_record_is_looked_at_at_most(lab: Lab) -> None:
+    client = await lab.open()
+    runs, absent = client.runs, lab.new_id("run")
+    for look in (runs.get_run, runs.load_run, runs.read_messages, runs.read_events):
+        before = await entries_read(lab, client)
+        assert not (await look(run_id=absent)).found
+        assert await entries_read(lab, client) - before <= 1
 
 
 @proves("RUN-F12", needs=("runs", "admin", "tenant"), look_at="whether a fork copies its prefix")
@@ -121,6 +136,59 @@ async def test_a_page_of_a_deep_run_costs_the_page(lab: Lab) -> None:
     await client.runs.load_run(run_id=run_id, last_messages=5)
     cost = await entries_read(lab, client) - before
     assert cost <= 200, f"the newest 5 of 700 messages were had by looking at {cost} entries"
+
+
+# Bytes held
+
+
+@pytest.mark.parametrize(
+    "what", ["message", "event", "labels", "key", "note", "metadata", "result"]
+)
+@proves("ALL-10", needs=("runs", "admin", "tenant"), look_at="what admin.measure does not count")
+async def test_what_is_large_is_measured_wherever_it_lies(lab: Lab, what: str) -> None:
+    store = {"note": "memory", "metadata": "memory", "result": "tool_results"}.get(what, "runs")
+    client = await lab.open(tenant=lab.new_id("tenant"))
+    if store not in client.offered:
+        lab.not_applicable(f"the backend offers no `{store}`")
+    run_id = await start_run(lab, client=client)
+    before, large, size = await bytes_held(lab, client), "x" * 100_000, 100_000
+    if what == "message":
+        await client.runs.append_messages(run_id=run_id, messages=turn(1, large))
+    elif what == "event":
+        await client.runs.append_events(run_id=run_id, events=deltas(1, large))
+    elif what == "labels":
+        size = 0
+        for n in range(20):
+            await start_run(lab, labels={f"label {n}": "x" * 250}, client=client)
+            size += 250
+    elif what == "key":
+        size = 0
+        for n in range(20):
+            await client.runs.append_messages(
+                run_id=run_id, messages=turn(1), idempotency_key=f"{n}" + "x" * 250
+            )
+            size += 250
+    elif what == "result":
+        await put(client, "ref", text_result(large))
+    else:
+        value, metadata = (large, {}) if what == "note" else ("", {"large": large})
+        await write(client, "space", "k", value, metadata)
+    held = await bytes_held(lab, client) - before
+    assert held >= size, f"{what}: {held} bytes are measured of {size} and more"
+
+
+@proves(
+    "ALL-10",
+    needs=("memory", "embeddings", "admin", "tenant"),
+    look_at="whether admin.measure counts vectors",
+)
+async def test_vectors_are_measured(lab: Lab) -> None:
+    client = await lab.open(tenant=lab.new_id("tenant"), embedder=Spelled(4_000))
+    before = await bytes_held(lab, client)
+    for n in range(5):
+        await write(client, "space", f"k{n}", spell(1, n))
+    held = await bytes_held(lab, client) - before
+    assert held >= 5 * 4_000 * 4, f"{held} bytes are measured of 5 vectors of 16,000"
 
 
 # Storage after deletions

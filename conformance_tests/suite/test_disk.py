@@ -38,7 +38,7 @@ async def _told(lab: Lab, module: str, made: str, count: int, *more: str) -> dic
     look_at="what is written in several steps, and what finds it when the storage is opened again",
 )
 async def test_killed_at_a_system_call_it_has_happened_or_has_not(lab: Lab) -> None:
-    await _told(lab, system_calls.__name__, "points", 13, "--fault", "kill")
+    await _told(lab, system_calls.__name__, "points", 16, "--fault", "kill")
 
 
 @proves(
@@ -49,7 +49,7 @@ async def test_killed_at_a_system_call_it_has_happened_or_has_not(lab: Lab) -> N
     look_at="errors that are swallowed, and what was written before them",
 )
 async def test_when_a_system_call_fails_it_is_told_what_is_true(lab: Lab) -> None:
-    await _told(lab, system_calls.__name__, "points", 18, "--fault", "error")
+    await _told(lab, system_calls.__name__, "points", 32, "--fault", "error")
 
 
 @proves(
@@ -73,7 +73,7 @@ async def test_what_cannot_be_synced_is_not_told_done(lab: Lab) -> None:
     look_at="what is taken back when there is no space, and what a client remembers of it",
 )
 async def test_without_space_nothing_is_applied_and_with_space_all_goes_on(lab: Lab) -> None:
-    await _told(lab, system_calls.__name__, "points", 13, "--fault", "full")
+    await _told(lab, system_calls.__name__, "points", 16, "--fault", "full")
 
 
 @proves(
@@ -86,7 +86,7 @@ async def test_without_space_nothing_is_applied_and_with_space_all_goes_on(lab: 
 async def test_where_a_file_may_not_grow_nothing_is_left_in_part(lab: Lab) -> None:
     if not full_disk.possible():
         lab.not_applicable("this system does not tell which files a process has open")
-    await _told(lab, full_disk.__name__, "limits", 16)
+    await _told(lab, full_disk.__name__, "limits", 32)
 
 
 @proves(

@@ -152,6 +152,7 @@ async def test_another_embedder_is_refused_on_recall_and_puts_while_all_else_wor
         assert "spelled" in text
         assert other.name in text
         assert "reembed" in text
+    assert not other.calls, "an embedding was made, and paid for, in vain"
     assert_same(await note(second, space, "a"), before, "the note after refused puts")
     assert await listed(second, space) == ["a", "b"]
     assert await listed(second, space, where={"x": 1}) == ["a"]

@@ -118,6 +118,20 @@ async def test_updated_before_keeps_the_runs_that_were_idle_since(lab: Lab) -> N
     assert ids(await walk(client, 7, labels=label, updated_before=zone)) == [idle]
 
 
+@proves("RUN-Q5", needs=("runs", "clock", "tenant"), look_at="a filter that is the only one")
+async def test_updated_before_alone_keeps_the_runs_that_were_idle_since(lab: Lab) -> None:
+    clock = StoppedClock()
+    client = await lab.open(clock=clock, tenant=lab.new_id("tenant"))
+    idle = [await start_run(lab, turn(1), client=client) for _ in range(3)]
+    busy = await start_run(lab, turn(1), client=client)
+    moment = clock.move(60)
+    clock.move(60)
+    await client.runs.append_events(run_id=busy, events=deltas(1))
+    await start_run(lab, client=client)
+    for page in (1, 7):
+        assert sorted(ids(await walk(client, page, updated_before=moment))) == sorted(idle)
+
+
 Act = Callable[[Backend, str], Awaitable[object]]
 
 _STILL: dict[str, Act] = {

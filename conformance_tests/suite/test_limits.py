@@ -288,6 +288,32 @@ async def test_a_page_of_notes_ends_at_16_mib_and_the_rest_follows(
     await lab.backend.memory.clear_namespace(namespace=space)
 
 
+@pytest.mark.parametrize("sample", LARGE_NOTES, ids=name_of)
+@proves(
+    "ALL-11",
+    "MOVE-1",
+    needs=("memory", "moving", "tenant"),
+    thorough=True,
+    look_at="where a page of an export ends when its notes are large",
+)
+async def test_an_export_of_notes_ends_a_page_at_16_mib_and_the_rest_follows(
+    lab: Lab, sample: Sample
+) -> None:
+    client = await lab.open(tenant=lab.new_id("tenant"))
+    value, more = sample.value
+    for n in range(4):
+        await write(client, "space", f"k{n}", value, {"more": more})
+    cursor, pages = "", list[int]()
+    for _ in range(4):
+        page = await client.moving.export_memories(limit=4, cursor=cursor)
+        pages.append(len(page.memories))
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    assert pages == [2, 2]
+    await client.memory.clear_namespace(namespace="space")
+
+
 @proves("ALL-11", "RUN-L1", needs=("runs",), look_at="a load that would not fit into memory")
 async def test_a_load_above_256_mib_is_refused_and_names_read_messages(lab: Lab) -> None:
     if lab.quick:

@@ -78,6 +78,35 @@ async def test_an_export_holds_every_note_and_every_result(lab: Lab, page: int) 
     assert [record.ref for record in cargo.results] == refs, "exported in listing order"
 
 
+@proves(
+    "MOVE-1",
+    needs=(*MOVING, "memory", "tool_results"),
+    look_at="when a page of an export ends: a client makes a round trip for each",
+)
+async def test_a_page_of_an_export_is_as_long_as_was_asked_for(lab: Lab) -> None:
+    source, _ = await tenants(lab)
+    for n in range(10):
+        await start_run(lab, turn(1), client=source)
+        note = MemoryItem(key=f"k{n}", value="v")
+        await source.memory.put_memory(item=note, namespace="abc"[n % 3])
+        await source.tool_results.put_tool_result(ref=f"r{n}", result=ToolResult())
+    moving = source.moving
+    cursors = {"runs": "", "memories": "", "results": ""}
+    lengths: list[tuple[int, int, int]] = []
+    for _ in range(3):
+        runs = await moving.export_runs(cursor=cursors["runs"], limit=4)
+        notes = await moving.export_memories(cursor=cursors["memories"], limit=4)
+        results = await moving.export_tool_results(cursor=cursors["results"], limit=4)
+        lengths.append((len(runs.runs), len(notes.memories), len(results.results)))
+        cursors = {
+            "runs": runs.next_cursor,
+            "memories": notes.next_cursor,
+            "results": results.next_cursor,
+        }
+    assert lengths == [(4, 4, 4), (4, 4, 4), (2, 2, 2)]
+    assert not any(cursors.values()), "a cursor follows the last page"
+
+
 @proves("MOVE-1", needs=MOVING, look_at="what an export does where it is given `run_id`")
 async def test_a_run_that_is_asked_for_by_id_is_exported_alone(lab: Lab) -> None:
     source, stranger = await tenants(lab)

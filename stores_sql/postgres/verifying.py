@@ -17,6 +17,7 @@ from stores_sql.headers import StoredRun
 from stores_sql.parameters import given
 from stores_sql.postgres.logs import Both, log_lengths, ranges_of
 from stores_sql.postgres.notes import BEFORE_ALL, Note, Place, Spot, listed, names_from
+from stores_sql.postgres.orphans import orphans
 from stores_sql.postgres.result_rows import result_of
 from stores_sql.postgres.run_rows import HEADER
 from stores_sql.postgres.runs import ALL_RUNS
@@ -88,6 +89,8 @@ async def verify(tenant: Tenant) -> tuple[dict[str, int], list[Problem]]:
     await _verify_logs(tenant, findings)
     await _verify_notes(tenant, findings)
     await _verify_results(tenant, findings)
+    broken = Problem(store="", id="", what="")
+    findings.problems += await _read(tenant, findings, orphans, [], broken)
     return dict(findings.checked), findings.problems
 
 

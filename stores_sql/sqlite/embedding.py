@@ -107,10 +107,9 @@ def enter_embedder(connection: Connection, tenant: int, info: EmbedderInfo) -> i
     number = find_embedder(connection, tenant, info)
     if number:
         return number
-    made = _INSERT_EMBEDDER.run(
+    return _INSERT_EMBEDDER.number(
         connection, tenant=tenant, name=info.name, dimensions=info.dimensions
     )
-    return made.lastrowid or 0
 
 
 def set_active(connection: Connection, tenant: int, embedder: int) -> None:

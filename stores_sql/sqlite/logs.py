@@ -197,7 +197,7 @@ def free(connection: Connection, used: Iterable[int]) -> None:
 
 def new_log(connection: Connection, tenant: int, id: str = "", *, staged: int | None = None) -> int:
     """Make a log; without an id it gets one that no other storage has."""
-    made = _INSERT_LOG.run(
+    return _INSERT_LOG.number(
         connection,
         tenant=tenant,
         id=id or secrets.token_hex(16),
@@ -205,7 +205,6 @@ def new_log(connection: Connection, tenant: int, id: str = "", *, staged: int | 
         staged=staged,
         trimmable=0,
     )
-    return made.lastrowid or 0
 
 
 def add_entries(connection: Connection, log: int, position: int, texts: Iterable[bytes]) -> None:

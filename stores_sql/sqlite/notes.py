@@ -181,10 +181,10 @@ def enter_namespace(connection: Connection, tenant: int, name: str) -> Namespace
     found = find_namespace(connection, tenant, name)
     if found is not None:
         return found
-    made = _INSERT_NAMESPACE.run(
+    number = _INSERT_NAMESPACE.number(
         connection, tenant=tenant, name=name, note_count=0, changes=0, removed_at=0
     )
-    return Namespace(tenant, made.lastrowid or 0, 0, 0, 0)
+    return Namespace(tenant, number, 0, 0, 0)
 
 
 def find(connection: Connection, namespace: Namespace | None, key: str) -> Note | None:
@@ -225,10 +225,9 @@ def put(
         _UPDATE.run(connection, note=number, **written)
     else:
         namespace.note_count += 1
-        made = _INSERT.run(
+        number = _INSERT.number(
             connection, namespace=namespace.number, key=item.key, created=created, **written
         )
-        number = made.lastrowid or 0
     _INSERT_FILTER.many(
         connection,
         [(namespace.number, digest, created, number) for digest in _digests(item.metadata)],

@@ -67,7 +67,7 @@ def find(connection: Connection, tenant: int, run_id: str) -> StoredRun | None:
 
 def enter(connection: Connection, tenant: int, new: NewRun, counts: tuple[int, int]) -> int:
     """Put a run with so many messages and events; its number, for the ranges to come."""
-    made = _INSERT.run(
+    number = _INSERT.number(
         connection,
         tenant=tenant, id=new.id, age=-new.created, updated=new.updated,
         parent=new.parent, fork_point=new.fork_point,
@@ -75,7 +75,6 @@ def enter(connection: Connection, tenant: int, new: NewRun, counts: tuple[int, i
         event_count=counts[1], event_log=0, event_start=0,
         key_count=0, imported=int(new.imported), labels=encode_labels(new.labels),
     )  # fmt: skip
-    number = made.lastrowid or 0
     enter_labels(connection, tenant, RUNS, number, (-new.created, new.id), new.labels)
     return number
 

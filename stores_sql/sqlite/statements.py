@@ -47,6 +47,11 @@ class Statement:
         row = self.one(connection, **values)
         return None if row is None else row[0]
 
+    def number(self, connection: Connection, **values: Any) -> int:
+        """Insert a row; the number that it got."""
+        made: Any = self.run(connection, **values).lastrowid  # never None once a row was inserted
+        return made
+
     def many(self, connection: Connection, rows: Iterable[Row]) -> None:
         """Run once for each row of parameters, in the order of the text."""
         connection.executemany(self.text, rows)

@@ -157,10 +157,9 @@ def enter(connection: Connection, name: str) -> int:
     number: int | None = _TENANT.value(connection, name=name)
     if number is not None:
         return number
-    made = _INSERT_TENANT.run(
+    return _INSERT_TENANT.number(
         connection, name=name, version_floor=0, embedder=None, result_count=0, result_bytes=0
     )
-    return made.lastrowid or 0
 
 
 def raise_version_floor(connection: Connection, tenant: int, floor: int) -> None:

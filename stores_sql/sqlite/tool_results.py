@@ -235,12 +235,11 @@ def enter(connection: Connection, tenant: int, new: NewResult) -> None:
     standing = find(connection, tenant, new.ref)
     if standing is not None:
         remove(connection, tenant, standing)
-    made = _INSERT.run(
+    number = _INSERT.number(
         connection,
         tenant=tenant, ref=new.ref, age=-new.created, bytes=new.bytes,
         characters=len(new.text), labels=encode_labels(new.labels), rest=new.rest,
     )  # fmt: skip
-    number = made.lastrowid or 0
     _INSERT_CHUNK.many(
         connection,
         [

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.mutants.subjects import ROOT
+from tests.mutants.subjects import ROOT, SUBJECTS
 
 JSON = ROOT / "docs" / "mutants.json"
 LEAST_KILLED = 0.9
@@ -19,6 +19,11 @@ the suite, or is listed here with the reason why no test has to notice it. `make
 mutants by a seed and runs those that have no result yet; it makes this page and `mutants.json`, but
 for the reasons, which are kept there by hand. A store that is not listed has not been run, and one
 with fewer mutants than 200 not to the end.
+
+Some survivors are the same to everybody: nothing that is stored, told or measured is another. The
+last column is the share that was killed of all others. Modules that only a damaged file, a failing
+driver or an older format reaches are left out, since our own tests reach them:
+{left_out}.
 """
 
 
@@ -26,13 +31,15 @@ with fewer mutants than 200 not to the end.
 class Fate:
     """``by`` is the test that failed, ``how`` it ended; both are empty where none did.
 
-    ``tests`` is how many were picked, ``why`` a reason why none has to notice it.
+    ``tests`` is how many were picked, ``why`` a reason why none has to notice it; it is the
+    ``same`` where nothing that is stored, told or measured is another.
     """
 
     by: str
     how: str
     tests: int
     why: str = ""
+    same: bool = False
 
 
 @dataclass(slots=True)
@@ -51,6 +58,12 @@ class Draw:
     def killed(self) -> float:
         """The share of mutants that the suite noticed."""
         return 1 - len(self.survivors) / len(self.fates)
+
+    @property
+    def killed_of_others(self) -> float:
+        """The share that it noticed of the mutants that are not the same to everybody."""
+        same = sum(fate.same for fate in self.survivors.values())
+        return 1 - (len(self.survivors) - same) / (len(self.fates) - same)
 
 
 def read(path: Path = JSON) -> dict[str, Draw]:
@@ -75,15 +88,23 @@ def write(draws: dict[str, Draw], path: Path = JSON) -> None:
 
 
 def page(draws: dict[str, Draw]) -> str:
-    lines = [_HEAD]
-    lines += ["| store | mutants | of | seed | killed | by an assertion | otherwise | survivors |"]
-    lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    left_out = sorted(
+        f"`{subject.folder}/{name}`" for subject in SUBJECTS.values() for name in subject.left_out
+    )
+    lines = [_HEAD.format(left_out=", ".join(left_out))]
+    lines += [
+        "| store | mutants | of | seed | killed | by an assertion | otherwise | survivors "
+        "| the same | killed of the others |"
+    ]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for name, draw in sorted(draws.items()):
         asserted = sum(fate.how == "caught" for fate in draw.fates.values())
         died = len(draw.fates) - len(draw.survivors)
+        same = sum(fate.same for fate in draw.survivors.values())
         lines.append(
             f"| {name} | {len(draw.fates)} | {draw.of} | {draw.seed} | {draw.killed:.1%} "
-            f"| {asserted} | {died - asserted} | {len(draw.survivors)} |"
+            f"| {asserted} | {died - asserted} | {len(draw.survivors)} "
+            f"| {same} | {draw.killed_of_others:.1%} |"
         )
     lines.append(
         "\n“Otherwise” is an error that is no assertion, a hang, or a store that does not open."

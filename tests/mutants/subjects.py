@@ -11,7 +11,8 @@ class Subject:
     """The modules of one ``folder``. ``{folder}`` in ``url`` is a new one for each run.
 
     ``left_out`` are modules that a black box never reaches on purpose: what a damaged file, a
-    failing driver, a process that holds a lock or an older format meets. Our own tests do.
+    failing driver, a process that holds a lock, a link, a stranger's rights or an older format
+    meets. Our own tests do.
     """
 
     name: str
@@ -41,6 +42,11 @@ SUBJECTS = {
         "sqlite",
         "sqlite:{folder}/mutants.db?durability=client",
         "stores_sql/sqlite",
-        frozenset({"failures.py", "locking.py", "verifying.py", "versions.py"}),
+        frozenset(
+            {
+                *("connections.py", "failures.py", "locking.py"),
+                *("orphans.py", "verifying.py", "versions.py"),
+            }
+        ),
     ),
 }

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from types import CodeType, ModuleType
 
 from conformance_tests.broken.exam import Check, Ending, Findings, checks, examine
-from conformance_tests.opener import UnusableOpenerError, from_url
+from conformance_tests.opener import Opener, UnusableOpenerError, find, from_url
 from stores_core import in_memory, opening
 from tests.mutants.mutating import Mutant, mutated
 from tests.mutants.subjects import ROOT
@@ -57,6 +57,17 @@ def prepare(package: str) -> None:
     checks()
 
 
+def install(mutant: Mutant, package: str) -> None:
+    """Let this process have the mutant in place of the module. Spoils it for anything else."""
+    sys.meta_path.insert(0, _Finder(mutant))
+    for name in [name for name in sys.modules if name.startswith(package)]:
+        del sys.modules[name]
+    backend = import_module(f"{package}.backend")
+    if package == in_memory.__name__:
+        # The core knows this opener itself; all others are looked up when they are asked for.
+        opening._BUILT_IN["memory"] = backend.open_memory  # pyright: ignore[reportPrivateUsage]
+
+
 def attempt(
     mutant: Mutant,
     package: str,
@@ -68,16 +79,24 @@ def attempt(
 ) -> tuple[str, str]:
     """The test that noticed the mutant and how it ended; ("", "") if none of the picked did.
 
-    Spoils this process for anything else. A check counts where it fails twice, so that a slow
-    machine kills nothing.
+    Unless only the first or ``short`` ones are wanted, all that are amid faults are picked as well.
     """
-    sys.meta_path.insert(0, _Finder(mutant))
     try:
-        _load_anew(package)
+        install(mutant, package)
         opener = from_url(url)
     except Exception:
         return "import", "failed otherwise"
-    for check in _in_order(picked, first=first, short=short):
+    noticed = _noticed(opener, _in_order(picked, first=first, short=short))
+    if noticed or first or short:
+        return noticed or ("", "")
+    # Here, since that module imports this one.
+    named = import_module("tests.mutants.elsewhere").named(mutant, package, url)
+    return _noticed(find(named, None), checks(amid_faults=True)) or ("", "")
+
+
+def _noticed(opener: Opener, asked: Sequence[Check]) -> tuple[str, str] | None:
+    """The first check that fails twice, so that a slow machine kills nothing, and how it ended."""
+    for check in asked:
         findings = Findings()
         for _ in range(2):
             faulthandler.dump_traceback_later(HANGS, exit=True)
@@ -90,7 +109,7 @@ def attempt(
         else:
             caught = findings.count(Ending.CAUGHT)
             return check.test, str(Ending.CAUGHT if caught else Ending.FAILED)
-    return "", ""
+    return None
 
 
 def _in_order(picked: Sequence[str], *, first: bool, short: bool) -> list[Check]:
@@ -112,12 +131,3 @@ def _in_order(picked: Sequence[str], *, first: bool, short: bool) -> list[Check]
         *(check for each in rounds for check in each if check is not None),
         *([] if short else long),
     ]
-
-
-def _load_anew(package: str) -> None:
-    for name in [name for name in sys.modules if name.startswith(package)]:
-        del sys.modules[name]
-    backend = import_module(f"{package}.backend")
-    if package == in_memory.__name__:
-        # The core knows this opener itself; all others are looked up when they are asked for.
-        opening._BUILT_IN["memory"] = backend.open_memory  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,168 @@
+"""What is deleted or erased is gone with all that belonged to it: verify finds nothing of it."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from conformance_tests.lab import Lab
+from conformance_tests.proves import proves
+from conformance_tests.suite.cargo import MOVING, bring, furnish, take, tenants
+from conformance_tests.suite.notes import fill_many, write
+from conformance_tests.suite.spelled import Spelled, spell
+from conformance_tests.suite.steps import (
+    assert_holds,
+    deltas,
+    fork,
+    start_run,
+    sweep_all,
+    turn,
+)
+from conformance_tests.suite.test_tool_results import put, text_result
+from stores_core import Backend, MemoryItem
+
+LONG = "x" * 200_000
+"""A text that a store may well keep in pieces."""
+
+
+async def _family(lab: Lab, client: Backend) -> list[str]:
+    """A run with labels, keys and entries, its fork and the fork of that."""
+    root = await start_run(lab, turn(4), deltas(3), {"of": "root"}, client)
+    found = [root]
+    for _ in range(2):
+        found.append(await fork(lab, found[-1], client=client))
+        await client.runs.append_messages(
+            run_id=found[-1], messages=turn(2), events=deltas(1), idempotency_key="key"
+        )
+    return found
+
+
+async def _runs(lab: Lab, client: Backend) -> None:
+    for run_id in await _family(lab, client):
+        assert (await client.runs.delete_run(run_id=run_id)).deleted
+
+
+async def _runs_from_the_last(lab: Lab, client: Backend) -> None:
+    for run_id in reversed(await _family(lab, client)):
+        assert (await client.runs.delete_run(run_id=run_id)).deleted
+
+
+async def _notes(lab: Lab, client: Backend) -> None:
+    for value in ("old", "new"):
+        await client.memory.put_memory(
+            item=MemoryItem(key="k", value=spell(1, len(value)), metadata={"a": value, "b": 1})
+        )
+    assert (await client.memory.delete_memory(key="k")).deleted
+
+
+async def _a_namespace(lab: Lab, client: Backend) -> None:
+    items = [
+        MemoryItem(key=f"k{n}", value=spell(1, n), metadata={"a": n % 3, "n": n}) for n in range(20)
+    ]
+    await fill_many(client, "space", items)
+    await client.memory.clear_namespace(namespace="space")
+
+
+async def _results(lab: Lab, client: Backend) -> None:
+    for ref in ("a", "b"):
+        await put(client, ref, text_result(LONG), {"of": "ref", "ref": ref})
+        await put(client, ref, text_result("short"), {"of": "another"})
+        assert (await client.tool_results.delete_tool_result(ref=ref)).deleted
+
+
+GONE: dict[str, tuple[str, Callable[[Lab, Backend], Awaitable[None]]]] = {
+    "runs": ("runs", _runs),
+    "runs from the last fork on": ("runs", _runs_from_the_last),
+    "notes": ("memory", _notes),
+    "a namespace": ("memory", _a_namespace),
+    "results": ("tool_results", _results),
+}
+
+
+async def _new_tenant(lab: Lab) -> tuple[str, Backend]:
+    """A tenant of its own, with an embedder where the storage takes one."""
+    tenant = lab.new_id("tenant")
+    embedder = Spelled() if lab.meets("embeddings") else None
+    return tenant, await lab.open(tenant=tenant, embedder=embedder)
+
+
+async def _assert_whole(client: Backend, after: str) -> None:
+    await sweep_all(client)
+    found = (await client.admin.verify()).problems
+    assert not found, f"after {after}: {[(one.store, one.what) for one in found]}"
+
+
+@pytest.mark.parametrize("what", GONE)
+@proves(
+    *("RUN-D2", "MEM-6", "TOOL-2"),
+    needs=("admin", "tenant"),
+    look_at="what a delete forgets: keys, labels, vectors, pieces of texts",
+)
+async def test_what_is_deleted_leaves_nothing_that_verify_finds(lab: Lab, what: str) -> None:
+    store, delete = GONE[what]
+    _, client = await _new_tenant(lab)
+    if store not in client.offered:
+        lab.not_applicable(f"the backend offers no `{store}`")
+    await delete(lab, client)
+    await _assert_whole(client, f"deleting {what}")
+
+
+@proves(
+    *("ALL-10", "RUN-D2"),
+    needs=("runs", "memory", "tool_results", "admin", "tenant"),
+    look_at="what erase_tenant forgets: entries, keys, vectors, pieces of texts",
+)
+async def test_an_erased_tenant_leaves_nothing_that_verify_finds(lab: Lab) -> None:
+    tenant, client = await _new_tenant(lab)
+    await furnish(lab, client)
+    await put(client, "long", text_result(LONG))
+    assert (await client.admin.erase_tenant(tenant=tenant)).erased
+    await _assert_whole(client, "erasing the tenant")
+    checked = (await client.admin.verify()).checked
+    assert not any(checked.values()), checked
+
+
+@pytest.mark.parametrize("what", GONE)
+@proves("ALL-10", needs=("admin", "tenant"), look_at="what erase_tenant takes for data")
+async def test_of_a_tenant_that_holds_nothing_any_more_nothing_is_erased(
+    lab: Lab, what: str
+) -> None:
+    store, delete = GONE[what]
+    tenant, client = await _new_tenant(lab)
+    if store not in client.offered:
+        lab.not_applicable(f"the backend offers no `{store}`")
+    await delete(lab, client)
+    assert not (await client.admin.erase_tenant(tenant=tenant)).erased
+
+
+@proves(
+    *("MOVE-2", "RUN-D2"),
+    needs=(*MOVING, "admin"),
+    look_at="the logs that an imported run read before it was imported anew",
+)
+async def test_a_run_that_is_imported_anew_leaves_nothing_of_what_it_was(lab: Lab) -> None:
+    source, target = await tenants(lab)
+    kept, replaced = [await start_run(lab, turn(3), deltas(2), client=source) for _ in range(2)]
+    await bring(target, await take(source))
+    for client in (source, target):
+        assert (await client.runs.delete_run(run_id=kept)).deleted
+    assert (await source.runs.delete_run(run_id=replaced)).deleted
+    assert (await source.runs.create_run(run_id=replaced)).created
+    await source.runs.append_messages(run_id=replaced, messages=turn(2, "other"))
+    await bring(target, await take(source))
+    await assert_holds(target, replaced, turn(2, "other"))
+    await _assert_whole(target, "importing another run of that id")
+
+
+@proves(
+    "EMB-5",
+    needs=("memory", "embeddings", "admin", "tenant"),
+    look_at="the vectors of an embedder that another one took over from",
+)
+async def test_an_embedder_that_took_over_leaves_nothing_of_the_old_one(lab: Lab) -> None:
+    tenant, first = await _new_tenant(lab)
+    for n in range(5):
+        await write(first, "space", f"k{n}", spell(1, n))
+    second = await lab.open(tenant=tenant, embedder=Spelled(3, "another"))
+    while not (await second.admin.reembed()).done:
+        pass
+    await _assert_whole(second, "reembedding")
