@@ -6,7 +6,14 @@ import pytest
 
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
-from conformance_tests.suite.cargo import MOVING, bring, furnish, take, tenants
+from conformance_tests.suite.cargo import (
+    MOVING,
+    assert_same_cargo,
+    bring,
+    furnish,
+    take,
+    tenants,
+)
 from conformance_tests.suite.notes import fill_many, write
 from conformance_tests.suite.spelled import Spelled, spell
 from conformance_tests.suite.steps import (
@@ -148,7 +155,9 @@ async def test_a_run_that_is_imported_anew_leaves_nothing_of_what_it_was(lab: La
     assert (await source.runs.delete_run(run_id=replaced)).deleted
     assert (await source.runs.create_run(run_id=replaced)).created
     await source.runs.append_messages(run_id=replaced, messages=turn(2, "other"))
-    await bring(target, await take(source))
+    cargo = await take(source)
+    await bring(target, cargo)
+    assert_same_cargo(await take(target), cargo)
     await assert_holds(target, replaced, turn(2, "other"))
     await _assert_whole(target, "importing another run of that id")
 
