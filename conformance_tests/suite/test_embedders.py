@@ -134,6 +134,7 @@ async def test_another_embedder_is_refused_on_recall_and_puts_while_all_else_wor
     lab: Lab, other: Spelled
 ) -> None:
     tenant, space = lab.new_id("tenant"), lab.new_id("notes")
+    other.calls.clear()
     first = await lab.open(tenant=tenant, embedder=Spelled(2, "spelled"))
     await write(first, space, "a", EAST, {"x": 1})
     await write(first, space, "b", NORTH)

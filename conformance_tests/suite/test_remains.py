@@ -76,13 +76,8 @@ async def _results(lab: Lab, client: Backend) -> None:
         assert (await client.tool_results.delete_tool_result(ref=ref)).deleted
 
 
-GONE: dict[str, tuple[str, Callable[[Lab, Backend], Awaitable[None]]]] = {
-    "runs": ("runs", _runs),
-    "runs from the last fork on": ("runs", _runs_from_the_last),
-    "notes": ("memory", _notes),
-    "a namespace": ("memory", _a_namespace),
-    "results": ("tool_results", _results),
-}
+RUNS = {"the first first": _runs, "the last first": _runs_from_the_last}
+NOTES = {"a note": _notes, "a namespace": _a_namespace}
 
 
 async def _new_tenant(lab: Lab) -> tuple[str, Backend]:
@@ -98,19 +93,44 @@ async def _assert_whole(client: Backend, after: str) -> None:
     assert not found, f"after {after}: {[(one.store, one.what) for one in found]}"
 
 
-@pytest.mark.parametrize("what", GONE)
-@proves(
-    *("RUN-D2", "MEM-6", "TOOL-2"),
-    needs=("admin", "tenant"),
-    look_at="what a delete forgets: keys, labels, vectors, pieces of texts",
-)
-async def test_what_is_deleted_leaves_nothing_that_verify_finds(lab: Lab, what: str) -> None:
-    store, delete = GONE[what]
-    _, client = await _new_tenant(lab)
-    if store not in client.offered:
-        lab.not_applicable(f"the backend offers no `{store}`")
+Deleting = Callable[[Lab, Backend], Awaitable[None]]
+
+
+async def _assert_nothing_is_left(lab: Lab, delete: Deleting) -> None:
+    tenant, client = await _new_tenant(lab)
     await delete(lab, client)
-    await _assert_whole(client, f"deleting {what}")
+    await _assert_whole(client, "deleting")
+    erased = (await client.admin.erase_tenant(tenant=tenant)).erased
+    assert not erased, "a tenant that holds nothing any more was erased"
+
+
+@pytest.mark.parametrize("order", RUNS)
+@proves(
+    *("RUN-D2", "ALL-10"),
+    needs=("runs", "admin", "tenant"),
+    look_at="what delete_run and sweep forget: keys, labels, ranges, entries",
+)
+async def test_deleted_runs_leave_nothing_that_verify_finds(lab: Lab, order: str) -> None:
+    await _assert_nothing_is_left(lab, RUNS[order])
+
+
+@pytest.mark.parametrize("what", NOTES)
+@proves(
+    *("MEM-6", "ALL-10"),
+    needs=("memory", "admin", "tenant"),
+    look_at="what a delete of notes forgets: metadata to filter by, vectors",
+)
+async def test_deleted_notes_leave_nothing_that_verify_finds(lab: Lab, what: str) -> None:
+    await _assert_nothing_is_left(lab, NOTES[what])
+
+
+@proves(
+    *("TOOL-2", "ALL-10"),
+    needs=("tool_results", "admin", "tenant"),
+    look_at="what is left of a result that was replaced or deleted: pieces of text, labels",
+)
+async def test_deleted_results_leave_nothing_that_verify_finds(lab: Lab) -> None:
+    await _assert_nothing_is_left(lab, _results)
 
 
 @proves(
@@ -126,19 +146,6 @@ async def test_an_erased_tenant_leaves_nothing_that_verify_finds(lab: Lab) -> No
     await _assert_whole(client, "erasing the tenant")
     checked = (await client.admin.verify()).checked
     assert not any(checked.values()), checked
-
-
-@pytest.mark.parametrize("what", GONE)
-@proves("ALL-10", needs=("admin", "tenant"), look_at="what erase_tenant takes for data")
-async def test_of_a_tenant_that_holds_nothing_any_more_nothing_is_erased(
-    lab: Lab, what: str
-) -> None:
-    store, delete = GONE[what]
-    tenant, client = await _new_tenant(lab)
-    if store not in client.offered:
-        lab.not_applicable(f"the backend offers no `{store}`")
-    await delete(lab, client)
-    assert not (await client.admin.erase_tenant(tenant=tenant)).erased
 
 
 @proves(

@@ -47,9 +47,7 @@ class ErasingForgetsChunks(BrokenAdmin):
         return changed(found, problems=(*found.problems, *more))
 
 
-@defect(
-    "RUN-D2", caught_by="test_remains.py::test_what_is_deleted_leaves_nothing_that_verify_finds"
-)
+@defect("RUN-D2", caught_by="test_remains.py::test_deleted_runs_leave_nothing_that_verify_finds")
 class SweepingDamages(BrokenAdmin):
     """Sweep takes something that is still needed, which verify finds."""
 
