@@ -87,8 +87,8 @@ async def _new_tenant(lab: Lab) -> tuple[str, Backend]:
     return tenant, await lab.open(tenant=tenant, embedder=embedder)
 
 
-async def _assert_whole(client: Backend, after: str) -> None:
-    await sweep_all(client)
+async def _assert_whole(client: Backend, after: str, **budget: int) -> None:
+    await sweep_all(client, **budget)
     found = (await client.admin.verify()).problems
     assert not found, f"after {after}: {[(one.store, one.what) for one in found]}"
 
@@ -112,6 +112,25 @@ async def _assert_nothing_is_left(lab: Lab, delete: Deleting) -> None:
 )
 async def test_deleted_runs_leave_nothing_that_verify_finds(lab: Lab, order: str) -> None:
     await _assert_nothing_is_left(lab, RUNS[order])
+
+
+@proves(
+    "RUN-D2",
+    needs=("runs", "admin", "tenant"),
+    thorough=True,
+    look_at="what sweep does with the last entries of a log, where its budget ends before them",
+)
+async def test_a_run_that_is_swept_little_by_little_leaves_nothing_that_verify_finds(
+    lab: Lab,
+) -> None:
+    _, client = await _new_tenant(lab)
+    run_id = await start_run(lab, client=client)
+    for first in range(0, 2_100, 700):
+        await client.runs.append_messages(run_id=run_id, messages=turn(700, first=first))
+    short = await fork(lab, run_id, 1_050, client=client)
+    for id in (run_id, short):
+        assert (await client.runs.delete_run(run_id=id)).deleted
+        await _assert_whole(client, "deleting", budget=7)
 
 
 @pytest.mark.parametrize("what", NOTES)
