@@ -117,7 +117,6 @@ async def test_deleted_runs_leave_nothing_that_verify_finds(lab: Lab, order: str
 @proves(
     "RUN-D2",
     needs=("runs", "admin", "tenant"),
-    thorough=True,
     look_at="what sweep does with the last entries of a log, where its budget ends before them",
 )
 async def test_a_run_that_is_swept_little_by_little_leaves_nothing_that_verify_finds(
