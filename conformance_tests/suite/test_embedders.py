@@ -261,3 +261,32 @@ async def test_reembedding_hands_all_notes_over_to_the_new_embedder(lab: Lab) ->
         await recalled(old, space, EAST)
     with pytest.raises(EmbeddingMismatchError):
         await write(old, space, "k01", EAST)
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["put_memory", "put_memories"])
+@proves(
+    "EMB-5",
+    needs=(*EMBEDDINGS, "admin"),
+    look_at="whether a put still has the embedder of the storage once its own has answered",
+)
+async def test_a_put_that_embeds_while_another_embedder_takes_over_is_refused(
+    lab: Lab, batch: bool
+) -> None:
+    tenant, space, embedder = lab.new_id("tenant"), lab.new_id("notes"), Waiting(2, "old")
+    old = await lab.open(tenant=tenant, embedder=embedder)
+    await write(old, space, "k", EAST)
+    new = await beside(lab, tenant, (space, "k"), Spelled(2, "new"))
+    late = MemoryItem(key="late", value=f"slow {NORTH}")
+    put = asyncio.create_task(
+        old.memory.put_memories(items=[late], namespace=space)
+        if batch
+        else old.memory.put_memory(item=late, namespace=space)
+    )
+    await embedder.asked.wait()
+    while not (await new.admin.reembed()).done:
+        pass
+    embedder.go.set()
+    with pytest.raises(EmbeddingMismatchError):
+        await put
+    assert await is_missing(new, space, "late")
+    assert await recalled(new, space, EAST) == [("k", 1.0)]
