@@ -19,20 +19,21 @@ help:  ## this list
 demo: $(STAMP)  ## an agent's conversation: kept, resumed, forked, recalled; then a verdict
 	$(PY) examples/demo.py
 
-test: $(STAMP)  ## the conformance suite on every backend (quick on servers and files), then our own tests
+test: $(STAMP)  ## the conformance suite on every backend (all of it in memory, else quick), then our own tests
 	$(PY) -m conformance_tests --url memory:conformance -n 2
-	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db -n 2
+	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db -n 2 --quick
 	$(PY) -m conformance_tests --url file:$(VENV)/conformance -n 2 --quick
 	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests --url '{url}' -n 2 --quick
 	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2 --quick
-	$(PY) -m tests.redis_cluster -- $(PY) -m conformance_tests --url '{url}' -n 2 --quick
 	$(PY) -m pytest -n 2 --ignore=tests/test_postgres_costs.py
 	$(PY) -m pytest tests/test_postgres_costs.py  # alone: it counts what a whole server writes
 
 long: $(STAMP)  ## what takes minutes: the whole suite everywhere, 100,000 power cuts, failovers
+	$(PY) -m conformance_tests --url sqlite:$(VENV)/conformance.db -n 2
 	$(PY) -m conformance_tests --url file:$(VENV)/conformance -n 2
 	$(PY) -m tests.redis_server -- $(PY) -m conformance_tests --url '{url}' -n 2
 	$(PY) -m tests.postgres_server -- $(PY) -m conformance_tests --url '{url}' -n 2
+	$(PY) -m tests.redis_cluster -- $(PY) -m conformance_tests --url '{url}' -n 2 --quick
 	$(PY) -m pytest -n 2 -m long
 
 probes: $(STAMP)  ## other projects' own tests with our adapters in place

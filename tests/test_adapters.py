@@ -84,6 +84,7 @@ def test_every_example_of_a_restart_is_on_a_page() -> None:
     assert {path.stem for path in ROOT.glob("examples/*_resumed.py")} == EXAMPLES.keys()
 
 
+@pytest.mark.long
 def test_every_example_goes_on_in_another_process_and_forks(tmp_path: Path, python: Python) -> None:
     for package in PACKAGES.values():
         pytest.importorskip(package, reason="the examples use every adapter")
@@ -94,6 +95,7 @@ def test_every_example_goes_on_in_another_process_and_forks(tmp_path: Path, pyth
     assert json.loads(ran.stdout) == EXAMPLES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "example",
     [
@@ -108,6 +110,7 @@ def test_an_example_restarts_itself(example: str, python: Python) -> None:
     assert (ran.returncode, ran.stdout) == (0, EXAMPLES[example]), ran.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_two_processes_lose_nothing_through_any_adapter(
     request: pytest.FixtureRequest, python: Python

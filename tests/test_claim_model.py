@@ -33,6 +33,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("calls", SOUND)
 def test_in_every_order_each_answer_is_true_and_nothing_is_left(calls: str) -> None:
     assert explore(calls.split()) > 100

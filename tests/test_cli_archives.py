@@ -133,6 +133,7 @@ def write_much(url: str, *, runs: int) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
 def test_an_export_that_was_stopped_goes_on_where_it_was(
     sent: signal.Signals, sqlite: str, target: str, tmp_path: Path
@@ -172,6 +173,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> None:
         assert run("export", *arguments).code == 130
 
 
+@pytest.mark.long
 def test_wherever_an_export_was_cut_it_goes_on_to_a_whole_archive(
     sqlite: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +287,7 @@ def fill_tenant(url: str, tenant: str) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.long
 def test_an_import_that_was_stopped_goes_on(sqlite: str, target: str, tmp_path: Path) -> None:
     fill(sqlite, forks=FORKS)
     archive = tmp_path / "a.zst"

@@ -123,6 +123,7 @@ def test_there_is_no_bar_where_nobody_looks(sqlite: str) -> None:
         step(1)
 
 
+@pytest.mark.long
 def test_a_terminal_gets_a_bar_and_is_asked(sqlite: str) -> None:
     fill(sqlite)
     copied, seen = on_terminal("copy", sqlite, f"{sqlite}.copy")
@@ -153,6 +154,7 @@ def on_terminal(*arguments: str, says: str = "") -> tuple[int, str]:
     return process.returncode, seen.decode()
 
 
+@pytest.mark.long
 def test_every_end_leaves_nothing_open(sqlite: str) -> None:
     """The process ends at once, with a code, after success and after a failure half-way."""
     fill(sqlite)
@@ -180,6 +182,7 @@ def test_a_reader_that_stops_reading_is_no_failure(sqlite: str) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.long
 def test_a_tail_follows_and_stops(sqlite: str) -> None:
     fill(sqlite, forks=0)
     process = start("runs", "tail", "root", sqlite, "--last", "1", "--every", "0.05", "--json")

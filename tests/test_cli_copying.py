@@ -35,6 +35,7 @@ __all__ = ["sqlite", "target", "url"]  # fixtures
 NEWEST = f"fork-{FORKS - 1}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [*BACKENDS, pytest.param("redis-cluster", marks=pytest.mark.long)])
 def test_a_copy_by_way_of_each_other_backend_comes_back_equal(
     kind: str, request: pytest.FixtureRequest
@@ -161,6 +162,7 @@ def bytes_of(url: str) -> int:
     return asyncio.run(work())
 
 
+@pytest.mark.long
 def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
     fill(sqlite, forks=FORKS)
     there = 0
@@ -180,6 +182,7 @@ def test_a_copy_that_was_killed_goes_on(sqlite: str, target: str) -> None:
     assert run("verify", target).code == 0
 
 
+@pytest.mark.long
 def test_runs_that_are_written_to_meanwhile_are_whole_and_named(sqlite: str, target: str) -> None:
     fill(sqlite, forks=FORKS)
     process = start_slowly("copy", sqlite, target, "--json")
@@ -235,6 +238,7 @@ async def test_a_run_that_is_deleted_while_it_is_read_is_named() -> None:
     assert tally.gone.first == ["goes"]
 
 
+@pytest.mark.long
 def test_a_target_that_goes_away_is_said_and_the_copy_goes_on_later(sqlite: str) -> None:
     fill(sqlite, forks=FORKS)
     with embedded_redis(appendonly="yes", appendfsync="always") as server:

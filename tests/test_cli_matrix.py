@@ -142,6 +142,7 @@ def first_operation(
     return asked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", EACH)
 def test_the_suite_examines_each_backend(kind: str, request: pytest.FixtureRequest) -> None:
     url = new_url(kind, request)

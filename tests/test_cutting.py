@@ -10,6 +10,7 @@ from conformance_tests.opener import UnusableOpenerError, find
 CUTS = 60
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["postgres_url", "own_redis"])
 def test_cuts_find_nothing_on_a_server_of_ours(request: pytest.FixtureRequest, kind: str) -> None:
     url: str = request.getfixturevalue(kind)

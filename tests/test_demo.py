@@ -28,6 +28,7 @@ def test_the_transcript_is_real_shaped(root: Path) -> None:
     assert answered == called
 
 
+@pytest.mark.long
 def test_the_demo_shows_every_step_and_ends_with_a_verdict(root: Path, python: Python) -> None:
     ran = python(root / "examples" / "demo.py", seconds=150)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -58,6 +59,7 @@ def test_the_demo_fails_with_a_backend_that_is_not_conformant(root: Path, python
     assert "no_such_option" in ran.stdout
 
 
+@pytest.mark.long
 def test_the_backend_to_start_from_is_conformant(root: Path, python: Python) -> None:
     command = ("-m", "conformance_tests", "kept_in_a_dict:open_backend", "--quick")
     ran = python(*command, cwd=root / "examples", seconds=150)

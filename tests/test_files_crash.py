@@ -40,6 +40,7 @@ def test_what_a_power_cut_leaves_holds_what_was_acknowledged(part: int) -> None:
     assert looked >= STATES / PARTS
 
 
+@pytest.mark.long
 def test_what_some_power_cuts_leave_holds_what_was_acknowledged() -> None:
     looked, faults = examine_part(0, 40 * PARTS, 1_000)
     assert not faults, "\n".join(faults)

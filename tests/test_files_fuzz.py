@@ -14,6 +14,7 @@ from tests.files_steps import prepared, snapshot
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need flock and links")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "seed", [1_000, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1_001, 1_010))]
@@ -31,6 +32,7 @@ def _zero(text: bytes) -> int:
     return 0
 
 
+@pytest.mark.long
 def test_the_fuzz_sees_journals_without_sums() -> None:
     with patch.object(batches, "is_whole", _always), patch.object(scanning, "is_whole", _always):
         assert examine(1_000, 1)

@@ -80,6 +80,7 @@ def test_a_commit_is_what_its_line_says(log: str, key: str) -> None:
         assert commit.end == 150 + len(lines)
 
 
+@pytest.mark.long
 def test_a_tail_cut_at_any_byte_leaves_whole_batches_and_takes_new_ones(
     folder: int, tmp_path: Path
 ) -> None:

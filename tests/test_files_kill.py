@@ -24,6 +24,7 @@ straced = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is n
 RUNS, PAGE = 300, 50
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_twenty_kills_lose_nothing_and_leave_nothing_in_part(
     root: Path, python: Python, tmp_path: Path
@@ -34,6 +35,7 @@ def test_twenty_kills_lose_nothing_and_leave_nothing_in_part(
     assert json.loads(ran.stdout)["kills"] == 20
 
 
+@pytest.mark.long
 @straced
 @pytest.mark.timeout(300)
 def test_a_kill_at_a_system_call_loses_nothing() -> None:

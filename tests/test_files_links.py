@@ -138,6 +138,7 @@ def test_the_suite_of_forks_and_moving_passes_on_a_disk_without_links(tmp_path: 
 SHARING = ["append to a fork", "fork", "fork at one", "put a result", "replace a result", "delete"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "befores",

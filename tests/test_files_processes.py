@@ -32,6 +32,7 @@ def test_four_processes_pass_the_suite_on_one_folder(tmp_path: Path) -> None:
     assert suite.returncode == PARTIAL, suite.stdout[-4_000:] + suite.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_what_four_processes_see_of_one_folder_is_linearisable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -80,6 +80,7 @@ def test_a_fork_of_many_ranges_joins_them_and_keeps_all() -> None:
     asyncio.run(work())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("every", [131, pytest.param(17, marks=pytest.mark.long)])
 @pytest.mark.parametrize("error", [None, errno.EIO], ids=["killed", "fails"])

@@ -71,6 +71,7 @@ def maps_vectors() -> bool:
     return VECTORS in Path("/proc/self/maps").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the system what is mapped")
 def test_vectors_are_mapped_and_follow_what_another_process_writes(
     folder: Path, python: Python

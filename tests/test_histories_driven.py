@@ -81,6 +81,7 @@ async def test_records_come_back_from_a_file_as_they_went_in(tmp_path: Path) -> 
     assert list(read(tmp_path / "records.jsonl")) == records
 
 
+@pytest.mark.long
 def test_the_command_judges_threads_over_a_storage_in_memory(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -89,6 +90,7 @@ def test_the_command_judges_threads_over_a_storage_in_memory(
     assert "no fault" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_command_judges_processes_over_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -218,6 +218,7 @@ async def length(url: str) -> int:
         return info.message_count if info else 0
 
 
+@pytest.mark.long
 def test_the_command_stops_at_ctrl_c_and_goes_on(tmp_path: Path) -> None:
     session = long_session(tmp_path / "long.jsonl", 2_500)
     url = f"sqlite:{tmp_path / 'agent.db'}"

@@ -124,6 +124,7 @@ async def test_dropping_a_run_writes_one_record_however_many_stay(url: str) -> N
         assert not (await backend.runs.list_runs()).runs
 
 
+@pytest.mark.long
 async def test_a_run_is_dropped_from_more_checkpoints_and_threads_than_a_page() -> None:
     async with opened("memory:") as (_, saver):
         config = at("long")

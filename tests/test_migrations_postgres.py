@@ -273,6 +273,7 @@ async def test_a_step_taken_by_hand_without_its_revision_can_be_taken_again(
     assert await server.described() == after
 
 
+@pytest.mark.long
 async def test_a_transaction_that_is_in_the_way_of_a_step_ends_it_in_time(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("old", [False, True], ids=["empty", "old"])
 def test_sixteen_processes_that_start_at_once_all_succeed_and_each_step_is_taken_once(
     server: Server, root: Path, python: Python, *, old: bool

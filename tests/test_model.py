@@ -322,6 +322,7 @@ def programs_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return played
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     first, again, other = (programs_of(seed, monkeypatch) for seed in (1, 1, 2))
     assert len(first) == 20

@@ -89,6 +89,7 @@ async def test_a_connection_that_the_server_ended_is_made_anew(
         assert info.message_count == 3
 
 
+@pytest.mark.long
 async def test_a_server_that_restarts_under_load_is_worked_with_again_at_once() -> None:
     stop, told = asyncio.Event(), dict[str, int]()
 

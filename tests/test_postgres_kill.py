@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import Python
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_three_kills_of_the_server_lose_nothing_and_leave_nothing_in_part(
     root: Path, python: Python

@@ -91,6 +91,7 @@ async def fill(url: str) -> None:
     await connection.close()
 
 
+@pytest.mark.long
 async def test_tables_in_partitions_by_tenant_work_and_are_pruned(postgres_url: str) -> None:
     await prepare(postgres_url, dict.fromkeys(BY_TENANT, "tenant"))
     await use(postgres_url)

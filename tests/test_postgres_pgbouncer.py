@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 async def test_a_pooler_in_transaction_mode_makes_no_difference(postgres_url: str) -> None:
     rng = random.Random(4)
     with pgbouncer(postgres_url, connections=2) as url:

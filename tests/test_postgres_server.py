@@ -26,6 +26,7 @@ async def test_a_killed_server_comes_back_with_what_it_had() -> None:
         await connection.close()
 
 
+@pytest.mark.long
 def test_a_named_server_that_is_away_fails_the_tests(
     monkeypatch: pytest.MonkeyPatch, python: Python, root: Path, tmp_path: Path
 ) -> None:
@@ -50,6 +51,7 @@ async def test_a_test_gets_a_database_of_its_own_with_pgvector(postgres_url: str
     await connection.close()
 
 
+@pytest.mark.long
 def test_a_command_runs_on_a_server_and_gives_its_exit_code(root: Path, python: Python) -> None:
     says = f"import os, sys; print(os.environ['{NAMED}'], *sys.argv[1:]); sys.exit(3)"
     command = ("-m", "tests.postgres_server", "--", sys.executable, "-c", says, "{url}?a=1")

@@ -244,6 +244,7 @@ def cut(*arguments: str, code: int, states: int = 100) -> dict[str, Any]:
     return {"said": ran.stderr} if code == COULD_NOT_RUN else json.loads(ran.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("url", "states"),
     [("sqlite:a.db", 84), ("file:a", 84), ("sqlite:a.db?durability=client", 24)],
@@ -255,6 +256,7 @@ def test_our_stores_lose_nothing_and_hold_nothing_in_part(url: str, states: int)
     assert told.get("unseen", []) == (["a.db-shm"] if url.startswith("sqlite") else [])
 
 
+@pytest.mark.long
 def test_what_is_not_on_the_disk_and_does_not_claim_to_be_may_be_lost() -> None:
     assert cut("--url", "file:a?durability=client", code=SOUND, states=24)["lost"] > 0
 
@@ -282,6 +284,7 @@ async def elsewhere(*, folder: str) -> AsyncGenerator[Backend]:
         yield backend
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -295,6 +298,7 @@ def test_of_what_is_not_seen_nothing_is_proved(name: str, why: str) -> None:
     assert told["states"] == 0
 
 
+@pytest.mark.long
 def test_a_few_states_prove_nothing() -> None:
     told = cut("--url", "file:a", code=TOO_LITTLE, states=10)
     assert (told["states"], told["not_run"]) == (0, 10)

@@ -61,6 +61,7 @@ def test_the_readme_has_a_session_in_a_shell() -> None:
     assert SESSIONS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda block: block.title)
 def test_a_session_of_the_readme_gives_what_it_says(session: Block, tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

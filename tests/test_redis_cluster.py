@@ -89,6 +89,7 @@ async def test_a_client_follows_slots_that_move(cluster: EmbeddedCluster, url: s
         assert (await backend.runs.fork_run(run_id="r")).created
 
 
+@pytest.mark.long
 async def test_a_slot_on_its_way_is_waited_for_as_long_as_the_caller_says(
     cluster: EmbeddedCluster, url: str
 ) -> None:
@@ -153,6 +154,7 @@ async def test_a_storm_of_forks_while_slots_move(cluster: EmbeddedCluster, url: 
         assert (await first.admin.verify()).problems == ()
 
 
+@pytest.mark.long
 async def test_when_a_node_dies_its_replica_takes_over_and_has_what_was_acknowledged() -> None:
     with redis_cluster(node_timeout=1_000) as cluster:
         url = f"{with_prefix(cluster.url)}&wait_replicas=1&wait_milliseconds=100"

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis as TypedRedis
 
 from stores_core import Backend, Message, open_backend
@@ -14,6 +15,7 @@ from tests.redis_server import with_prefix
 Redis: Any = TypedRedis  # its types are partly unknown
 
 
+@pytest.mark.long
 async def test_a_fork_costs_the_same_at_any_length() -> None:
     """Bytes on the wire and bytes held, for a fork of 10 and of 100,000 messages."""
     with embedded_redis() as server:
@@ -109,6 +111,7 @@ async def test_forks_join_ranges_while_others_append(redis_url: str) -> None:
         assert not (await one.admin.verify()).problems
 
 
+@pytest.mark.long
 async def test_large_entries_are_kept_in_parts_and_come_back_whole(redis_url: str) -> None:
     """Appended, read, forked, joined, moved, deleted."""
     sizes = [10, 3_000_000, 1_048_576, 1_100_000, 20]

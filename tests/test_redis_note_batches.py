@@ -132,6 +132,7 @@ async def test_a_cleared_namespace_says_how_many_there_were(
         assert put.version == 2
 
 
+@pytest.mark.long
 async def test_readers_see_a_batch_whole_or_not_at_all(redis_url: str) -> None:
     url = f"{redis_url}&{MORE}"
     done = asyncio.Event()
@@ -163,6 +164,7 @@ async def test_readers_see_a_batch_whole_or_not_at_all(redis_url: str) -> None:
     assert seen
 
 
+@pytest.mark.long
 async def test_a_batch_is_applied_once_and_whole_wherever_it_is_cut(redis_url: str) -> None:
     """Behind each request in turn the connection is lost, before it or before its answer."""
     url = f"{redis_url}&{MORE}"
@@ -285,6 +287,7 @@ async def test_more_than_one_batch_is_taken_in_one_after_the_other(
     assert not [key for key in await keys_of(url) if "notes-told" in key]
 
 
+@pytest.mark.long
 async def test_large_batches_and_steps_keep_to_their_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     with redis_cluster(primaries=2, replicas=0) as cluster:
         url = f"{with_prefix(cluster.url)}&{MORE}&buckets=8"

@@ -91,6 +91,7 @@ async def _results(backend: Backend) -> None:
     assert (await results.list_tool_results(limit=1_000, labels=labels)).infos
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("work", [_short, _middling, _long, _many, _capped, _recalled, _results])
 async def test_no_script_holds_the_server_up(

@@ -129,6 +129,7 @@ async def test_what_was_swept_too_early_is_sent_again(
     assert len(set(sent)) == 2
 
 
+@pytest.mark.long
 async def test_a_list_of_many_notes_is_one_instant(redis_url: str) -> None:
     async with open_backend(redis_url) as backend, open_backend(redis_url) as other:
         done = asyncio.Event()

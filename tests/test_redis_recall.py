@@ -113,6 +113,7 @@ async def test_what_is_put_or_removed_is_so_for_the_next_query(sets: str) -> Non
         assert await keys(backend, "large", query) == []
 
 
+@pytest.mark.long
 async def test_more_than_a_set_can_give_is_ranked_exactly(sets: str) -> None:
     async with filled(sets) as backend:
         assert len(await keys(backend, "large", f"query {COUNT}", 2_000)) == 2_000

@@ -138,6 +138,7 @@ async def test_a_result_that_lost_a_part_is_corrupt_and_not_shorter(
         assert (await backend.tool_results.read_tool_result(ref="r")).text == "new"
 
 
+@pytest.mark.long
 async def test_two_clients_give_up_what_is_too_much_and_no_more(redis_url: str) -> None:
     async with (
         open_backend(redis_url, result_max_count=50) as one,

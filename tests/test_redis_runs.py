@@ -141,6 +141,7 @@ async def test_what_was_left_at_an_id_never_becomes_part_of_a_run(redis_url: str
         assert len(run.messages) == 2
 
 
+@pytest.mark.long
 async def test_keys_of_another_type_are_met_before_anything_is_written(redis_url: str) -> None:
     prefix = re.findall("prefix=([^&]+)", redis_url)[0]
     async with (

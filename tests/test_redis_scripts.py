@@ -170,6 +170,7 @@ async def _listed(backend: Backend, run: str) -> None:
     assert len((await backend.runs.list_runs(limit=300, labels=labels)).runs) == 300
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "work", [_small, _staged, _many, _large, _loaded, _joined, _deleted, _listed]

@@ -96,6 +96,7 @@ async def test_a_server_takes_nobody_without_its_password_and_shows_it_to_nobody
             await answer(server.url.replace(f":{password}@", ""), "PING")
 
 
+@pytest.mark.long
 def test_a_named_server_that_is_away_fails_the_tests(
     monkeypatch: pytest.MonkeyPatch, python: Python, root: Path
 ) -> None:

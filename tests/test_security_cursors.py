@@ -43,6 +43,7 @@ def damaged(good: str, rng: random.Random) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
+@pytest.mark.long
 def test_200_000_cursors_that_nobody_made_are_all_refused() -> None:
     rng, refused = random.Random(7), 0
     good = cursors.sealed("1714953600000000:run-1", SEAL)

@@ -70,6 +70,7 @@ def filled(request: pytest.FixtureRequest) -> str:
     return url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("defect", "part"), SPOILED, ids=[one[0] for one in SPOILED])
 def test_a_failing_run_at_its_loudest_shows_no_password_and_nothing_of_users(
     filled: str, defect: str, part: str, tmp_path: Path
@@ -82,6 +83,7 @@ def test_a_failing_run_at_its_loudest_shows_no_password_and_nothing_of_users(
     _check(told + report.read_text("utf-8"), filled)
 
 
+@pytest.mark.long
 def test_a_passing_run_at_its_loudest_shows_no_password_and_nothing_of_users(filled: str) -> None:
     code, told = _printed("--url", filled, "-k", "listing or lifecycle")
     assert " passed" in told

@@ -47,6 +47,7 @@ async def test_the_scripts_are_ours_however_much_is_asked(own_redis: str) -> Non
         assert len((await backend.runs.list_runs(limit=1_000)).runs) == ROUNDS
 
 
+@pytest.mark.long
 def test_after_the_suite_every_key_is_below_the_prefix(own_redis: str) -> None:
     url = with_prefix(own_redis)
     command = (

@@ -56,6 +56,7 @@ def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
             yield ast.unparse(node.func), node
 
 
+@pytest.mark.long
 def test_no_module_imports_what_revives_objects() -> None:
     seen = 0
     for path, tree in trees(*PACKAGES):

@@ -105,6 +105,7 @@ async def test_created_and_forked_runs_come_with_the_id_to_ask_for(server_url: s
             assert (again.parent_id, again.fork_point) == ("r", 3)
 
 
+@pytest.mark.long
 async def test_no_cut_at_any_byte_tears_an_append_or_applies_it_twice(server_url: str) -> None:
     """At bytes all over a request, and all over its answer, up to behind its last.
 

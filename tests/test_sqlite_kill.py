@@ -10,6 +10,7 @@ from conformance_tests.faults.looking import broken_batches
 from tests.conftest import Python
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 def test_forty_kills_lose_nothing_and_leave_nothing_in_part(

@@ -144,6 +144,7 @@ def test_the_refusal_of_a_newer_file_names_both_versions(tmp_path: Path) -> None
         use(tmp_path / "a.db", create)
 
 
+@pytest.mark.long
 def test_eight_processes_may_open_a_new_file_at_once(tmp_path: Path, root: Path) -> None:
     program = (
         "import asyncio, sys\n"

@@ -222,6 +222,7 @@ def test_a_file_that_may_not_grow_refuses_and_works_again_later(tmp_path: Path) 
         signal.signal(signal.SIGXFSZ, handler)
 
 
+@pytest.mark.long
 def test_two_processes_append_to_one_run_and_a_third_reads(tmp_path: Path, root: Path) -> None:
     path = tmp_path / "a.db"
     program = (

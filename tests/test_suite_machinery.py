@@ -35,6 +35,7 @@ def test_a_backend_that_passes_everything_is_conformant(host: Host) -> None:
     assert "conformant: every guarantee that applies was proved, by 1 checks" in ran.said
 
 
+@pytest.mark.long
 def test_a_defect_fails_with_the_guarantee_and_the_place_to_look_at(host: Host) -> None:
     host.tests(
         ALL_PROVED,
@@ -58,6 +59,7 @@ def test_a_defect_fails_with_the_guarantee_and_the_place_to_look_at(host: Host) 
     assert "If this fails, look at where the fork point is computed." in said
 
 
+@pytest.mark.long
 def test_the_real_suite_catches_a_wrong_fork_point(host: Host) -> None:
     ran = host.examine("openers:wrong_fork_point", "--quick", "-k", "test_fork", real=True)
     assert ran.code == 1
@@ -159,6 +161,7 @@ def test_what_a_backend_lacks_is_not_applicable_unless_it_may_not_lack_it(host: 
         assert f"not applicable  {why}" in ran.said
 
 
+@pytest.mark.long
 def test_an_opener_without_tenants_is_not_conformant(host: Host) -> None:
     host.tests(
         ALL_PROVED.replace("set(UNPROVABLE)", "set(UNPROVABLE) - {'ALL-10'}"),
@@ -187,6 +190,7 @@ async def test_second(lab: Lab) -> None:
 """
 
 
+@pytest.mark.long
 def test_a_run_that_leaves_tests_out_is_partial(host: Host) -> None:
     host.tests(ALL_PROVED)
     host.tests(TWO_TESTS, name="test_more.py")
@@ -253,6 +257,7 @@ async def test_at_length(lab: Lab) -> None:
 """
 
 
+@pytest.mark.long
 def test_the_quick_profile_keeps_one_sample_and_leaves_out_what_is_thorough(host: Host) -> None:
     host.tests(ALL_PROVED, SAMPLES, THOROUGH)
     full, quick = host.examine("openers:whole"), host.examine("openers:whole", "--quick")
@@ -265,6 +270,7 @@ def test_the_quick_profile_keeps_one_sample_and_leaves_out_what_is_thorough(host
     assert chosen.verdict["checks"]["passed"] == 2, "the samples are taken of what -k leaves"
 
 
+@pytest.mark.long
 def test_workers_come_to_the_same_verdict(host: Host) -> None:
     host.tests(
         ALL_PROVED,
@@ -318,6 +324,7 @@ def make_hostile(host: Host) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_host_project_cannot_change_a_verdict(host: Host) -> None:
     host.tests(ALL_PROVED)
     make_hostile(host)
@@ -327,6 +334,7 @@ def test_a_host_project_cannot_change_a_verdict(host: Host) -> None:
         assert ran.code == 0, ran.said
 
 
+@pytest.mark.long
 def test_the_real_suite_runs_in_a_hostile_project(host: Host) -> None:
     options = ["openers:without_tenants", "--quick", "-k", "tool_text or tool_results"]
     friendly = host.examine(*options, real=True)

@@ -58,6 +58,7 @@ async def fill(url: str) -> None:
         await backend.tool_results.put_tool_result(ref=ODD, result=result)
 
 
+@pytest.mark.long
 async def test_a_person_clicks_through_hostile_pages(sqlite: str, tmp_path: Path) -> None:
     await fill(sqlite)
     async with served(sqlite) as address, browser_tab(tmp_path / "profile") as tab:

@@ -55,6 +55,7 @@ def test_the_wheel_brings_its_licence(wheel: Path) -> None:
         assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
 
 
+@pytest.mark.long
 def test_the_venv_is_clean(clean: Path, python: Python) -> None:
     listed = "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions()))"
     names = python("-c", listed, executable=clean).stdout.split()
@@ -71,6 +72,7 @@ def test_the_core_works_without_any_extra(clean: Path, python: Python) -> None:
     assert (ran.stdout, ran.returncode) == ("True\n", 0), ran.stderr
 
 
+@pytest.mark.long
 def test_a_missing_extra_is_named_by_the_suite(clean: Path, python: Python) -> None:
     program = "import runpy, sys; sys.modules['pytest'] = None\n"
     program += "runpy.run_module('conformance_tests', run_name='__main__', alter_sys=True)"
@@ -95,6 +97,7 @@ def test_a_missing_extra_is_named_by_the_core(clean: Path, python: Python) -> No
     assert "pip install 'agent-stores[openai]'" in ran.stderr
 
 
+@pytest.mark.long
 def test_the_suite_runs_from_the_wheel(clean: Path, python: Python) -> None:
     command = ("-m", "conformance_tests", "--url", "memory:wheel", "--quick")
     ran = python(*command, executable=clean, seconds=200)

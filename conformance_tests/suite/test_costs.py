@@ -144,7 +144,7 @@ async def test_a_page_of_a_deep_run_costs_the_page(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "what", ["message", "event", "labels", "key", "note", "metadata", "result"]
 )
-@proves("ALL-10", needs=("runs", "admin", "tenant"), look_at="what admin.measure does not count")
+@proves("RUN-F12", needs=("runs", "admin", "tenant"), look_at="what admin.measure does not count")
 async def test_what_is_large_is_measured_wherever_it_lies(lab: Lab, what: str) -> None:
     store = {"note": "memory", "metadata": "memory", "result": "tool_results"}.get(what, "runs")
     client = await lab.open(tenant=lab.new_id("tenant"))
@@ -178,7 +178,7 @@ async def test_what_is_large_is_measured_wherever_it_lies(lab: Lab, what: str) -
 
 
 @proves(
-    "ALL-10",
+    "EMB-1",
     needs=("memory", "embeddings", "admin", "tenant"),
     look_at="whether admin.measure counts vectors",
 )

@@ -106,7 +106,7 @@ async def _assert_nothing_is_left(lab: Lab, delete: Deleting) -> None:
 
 @pytest.mark.parametrize("order", RUNS)
 @proves(
-    *("RUN-D2", "ALL-10"),
+    "RUN-D2",
     needs=("runs", "admin", "tenant"),
     look_at="what delete_run and sweep forget: keys, labels, ranges, entries",
 )
@@ -134,7 +134,7 @@ async def test_a_run_that_is_swept_little_by_little_leaves_nothing_that_verify_f
 
 @pytest.mark.parametrize("what", NOTES)
 @proves(
-    *("MEM-6", "ALL-10"),
+    "MEM-6",
     needs=("memory", "admin", "tenant"),
     look_at="what a delete of notes forgets: metadata to filter by, vectors",
 )
@@ -143,7 +143,7 @@ async def test_deleted_notes_leave_nothing_that_verify_finds(lab: Lab, what: str
 
 
 @proves(
-    *("TOOL-2", "ALL-10"),
+    "TOOL-2",
     needs=("tool_results", "admin", "tenant"),
     look_at="what is left of a result that was replaced or deleted: pieces of text, labels",
 )

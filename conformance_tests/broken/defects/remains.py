@@ -77,7 +77,7 @@ class ImportedAnewLeavesTheOldLog(BrokenMoving):
         return answer
 
 
-@defect("ALL-10", caught_by="test_costs.py::test_what_is_large_is_measured_wherever_it_lies")
+@defect("RUN-F12", caught_by="test_costs.py::test_what_is_large_is_measured_wherever_it_lies")
 class MeasuresInKibibytes(BrokenAdmin):
     """What a tenant holds is measured in KiB and given as bytes."""
 
