@@ -29,6 +29,14 @@ def test_a_few_points_meet_every_operation() -> None:
     assert sorted(map(str, order)) == sorted(map(str, every))
 
 
+@pytest.mark.parametrize("seed", [0, 1, 5, 77, 10_571_216_864])
+def test_with_any_seed_few_points_are_of_all_operations(seed: int) -> None:
+    every = [*points("append", 3), *points("put result", 200), *points("fork", 4)]
+    order = in_turn(every, seed)
+    assert sorted(map(str, order)) == sorted(map(str, every))
+    assert {point.operation for point in order[:3]} == {"append", "put result", "fork"}
+
+
 def test_limits_lie_where_a_file_grew_or_where_a_new_one_may() -> None:
     rng, before, after = random.Random(0), {(1, 1): 100, (1, 2): 7}, {(1, 1): 150, (1, 2): 7}
     limits = [full_disk.limit_for(before, after, rng) for _ in range(200)]

@@ -254,16 +254,23 @@ class Breaking:
         self.tally.faults += self._looker.verify(f"after each {self.kind}")
 
 
-def in_turn(points: Sequence[Point]) -> list[Point]:
+def in_turn(points: Sequence[Point], seed: int = 0) -> list[Point]:
     """The points, each operation in turn, so that few of them meet most.
 
-    Of an operation the one in the middle comes first, then those in the middle of the halves.
+    Of an operation the one in the middle comes first, then those in the middle of the halves; with
+    a seed one that many places on. Whatever the seed, the few are not all of one operation, whose
+    last calls may have been those of a checkpoint that does not come again.
     """
     of_each: dict[tuple[str, bool], list[Point]] = {}
     for point in points:
         of_each.setdefault((point.operation, point.cold), []).append(point)
-    turns = zip_longest(*(halved(of) for of in of_each.values()))
+    turns = zip_longest(*(_from(halved(of), seed) for of in of_each.values()))
     return [point for turn in turns for point in turn if point is not None]
+
+
+def _from(points: Sequence[Point], seed: int) -> Sequence[Point]:
+    start = seed % len(points)
+    return [*points[start:], *points[:start]]
 
 
 def halved(points: Sequence[Point]) -> list[Point]:
@@ -280,9 +287,8 @@ def halved(points: Sequence[Point]) -> list[Point]:
 def break_calls(kind: str, open: Open, points: int = 0, seed: int = 0) -> Tally:
     """Meet so many points, 0 for each, or until a fault is found.
 
-    This process must not have opened the storage. Seeds that follow each other by ``points`` take
-    points that follow each other. Raises ChildError where the storage cannot be opened or an
-    operation fails by itself, UnusableToolError where strace is of no use.
+    This process must not have opened the storage. Raises ChildError where the storage cannot be
+    opened or an operation fails by itself, UnusableToolError where strace is of no use.
     """
     if why := missing():
         raise UnusableToolError(why)
@@ -290,12 +296,12 @@ def break_calls(kind: str, open: Open, points: int = 0, seed: int = 0) -> Tally:
     with tempfile.TemporaryDirectory(prefix="calls-") as folder:
         breaking = Breaking(kind, open, Path(folder))
         every = breaking.points()
-        every = in_turn(every)
+        every = in_turn(every, seed)
         count = min(points or len(every), len(every))
         for number in range(count):
             if breaking.tally.faults:
                 break
-            breaking.meet(every[(seed + number) % len(every)])
+            breaking.meet(every[number])
         if every and not breaking.tally.faults:
             breaking.verify()
         return breaking.tally
