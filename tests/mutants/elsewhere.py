@@ -9,8 +9,8 @@ from typing import Any
 
 from conformance_tests.broken.defect import function_of
 from conformance_tests.opener import from_url
+from tests.mutants.installing import install
 from tests.mutants.mutating import Mutant
-from tests.mutants.trying import install
 
 
 def named(mutant: Mutant, package: str, url: str) -> str:

@@ -1,20 +1,15 @@
 """One mutant, in this process: the suite's checks against it until one fails."""
 
-import ast
 import faulthandler
-import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from itertools import zip_longest
-from types import CodeType, ModuleType
 
 from conformance_tests.broken.exam import Check, Ending, Findings, checks, examine
 from conformance_tests.opener import Opener, UnusableOpenerError, find, from_url
-from stores_core import in_memory, opening
-from tests.mutants.mutating import Mutant, mutated
-from tests.mutants.subjects import ROOT
+from tests.mutants.elsewhere import named
+from tests.mutants.installing import install
+from tests.mutants.mutating import Mutant
 
 PATIENCE = 240.0
 """Seconds that a check may take; a busy machine must not kill anything."""
@@ -23,49 +18,10 @@ HANGS = 300.0
 """Seconds after which a check that its own time limit did not end counts as one that hangs."""
 
 
-class _Loader(SourceFileLoader):
-    """Loads a module from another syntax tree than its file has."""
-
-    def __init__(self, name: str, path: str, tree: ast.Module) -> None:
-        super().__init__(name, path)
-        self._tree = tree
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self._tree, self.path, "exec", dont_inherit=True)
-
-
-class _Finder(MetaPathFinder):
-    """Finds the mutant where the module is asked for."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._name = mutant.path.removesuffix(".py").replace("/", ".")
-        self._tree = mutated(ROOT, mutant)
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        found = PathFinder.find_spec(fullname, path) if fullname == self._name else None
-        if found is None or found.origin is None:
-            return None
-        found.loader = _Loader(fullname, found.origin, self._tree)
-        return found
-
-
 def prepare(package: str) -> None:
     """Load all that mutants have in common, for processes that are forked from this one."""
     import_module(f"{package}.backend")
     checks()
-
-
-def install(mutant: Mutant, package: str) -> None:
-    """Let this process have the mutant in place of the module. Spoils it for anything else."""
-    sys.meta_path.insert(0, _Finder(mutant))
-    for name in [name for name in sys.modules if name.startswith(package)]:
-        del sys.modules[name]
-    backend = import_module(f"{package}.backend")
-    if package == in_memory.__name__:
-        # The core knows this opener itself; all others are looked up when they are asked for.
-        opening._BUILT_IN["memory"] = backend.open_memory  # pyright: ignore[reportPrivateUsage]
 
 
 def attempt(
@@ -87,11 +43,9 @@ def attempt(
     except Exception:
         return "import", "failed otherwise"
     noticed = _noticed(opener, _in_order(picked, first=first, short=short))
-    if noticed or first or short:
-        return noticed or ("", "")
-    # Here, since that module imports this one.
-    named = import_module("tests.mutants.elsewhere").named(mutant, package, url)
-    return _noticed(find(named, None), checks(amid_faults=True)) or ("", "")
+    if noticed is None and not (first or short):
+        noticed = _noticed(find(named(mutant, package, url), None), checks(amid_faults=True))
+    return noticed or ("", "")
 
 
 def _noticed(opener: Opener, asked: Sequence[Check]) -> tuple[str, str] | None:
