@@ -1,7 +1,5 @@
 """Rows that belong to nothing: they take room, and neither a caller nor sweep would find them."""
 
-from collections.abc import Iterator
-
 from sqlalchemy import ColumnElement, Table, exists, func, select
 
 from stores_core.admin import Problem
@@ -73,8 +71,10 @@ ORPHANS = (
 )
 
 
-def orphans(connection: Connection) -> Iterator[Problem]:
+def orphans(connection: Connection, _: int) -> list[Problem]:
     """What the file holds that belongs to nothing, of whichever tenant it was."""
+    found: list[Problem] = []
     for store, what, count in ORPHANS:
         if number := count.value(connection):
-            yield Problem(store=store, id="", what=f"{number} {what}")
+            found.append(Problem(store=store, id="", what=f"{number} {what}"))
+    return found

@@ -74,7 +74,7 @@ async def verify(tenant: Tenant) -> tuple[dict[str, int], list[Problem]]:
     broken = Problem(store="file", id="", what="")
     for text in await _read(tenant, findings, _integrity, [], broken):
         findings.problems.append(replaced(broken, {"what": text}))
-    findings.problems += await _read(tenant, findings, _orphans, [], broken)
+    findings.problems += await _read(tenant, findings, orphans, [], broken)
     await _verify_runs(tenant, findings)
     await _verify_logs(tenant, findings)
     await _verify_notes(tenant, findings)
@@ -86,10 +86,6 @@ def _integrity(connection: Connection, _: int) -> list[str]:
     """SQLite's own complaints about pages, tables and indexes: numbers and names of ours."""
     rows = connection.execute("PRAGMA integrity_check(100)").fetchall()
     return [text for (text,) in rows if text != "ok"]
-
-
-def _orphans(connection: Connection, _: int) -> list[Problem]:
-    return list(orphans(connection))
 
 
 async def _verify_runs(tenant: Tenant, findings: Findings) -> None:
