@@ -2,31 +2,12 @@
 
 import pytest
 
-from stores_core import (
-    Backend,
-    Event,
-    MemoryItem,
-    Message,
-    ToolResult,
-    WordEmbedder,
-    open_backend,
-)
+from stores_core import WordEmbedder, open_backend
 from stores_sql.postgres.orphans import ORPHANS
+from tests.every_kind import fill_and_fork
 from tests.postgres_notes import execute
 
 NAMED = {what for _, what, _ in ORPHANS}
-
-
-async def fill(backend: Backend) -> None:
-    await backend.runs.create_run(run_id="r", labels={"a": "b"})
-    await backend.runs.append_messages(
-        run_id="r", messages=[Message(role="user", text="t")], idempotency_key="k"
-    )
-    await backend.runs.fork_run(run_id="r", new_run_id="f")
-    await backend.runs.append_events(run_id="f", events=[Event(kind="e")], idempotency_key="k")
-    await backend.memory.put_memory(item=MemoryItem(key="k", value="v", metadata={"a": 1}))
-    result = ToolResult(content=({"type": "text", "text": "x"},))
-    await backend.tool_results.put_tool_result(ref="t", result=result, labels={"a": "b"})
 
 
 @pytest.mark.parametrize(
@@ -45,9 +26,9 @@ async def test_verify_names_rows_that_belong_to_nothing(
 ) -> None:
     assert left.keys() <= NAMED
     async with open_backend(postgres_url, tenant="other") as other:
-        await fill(other)
+        await fill_and_fork(other)
     async with open_backend(postgres_url, tenant="ours", embedder=WordEmbedder()) as backend:
-        await fill(backend)
+        await fill_and_fork(backend)
         assert (await backend.admin.verify()).problems == ()
         await execute(
             postgres_url,

@@ -14,7 +14,6 @@ import pytest
 import stores_sql.sqlite
 from stores_core import (
     Backend,
-    Event,
     MemoryItem,
     Message,
     ToolResult,
@@ -25,6 +24,7 @@ from stores_sql.sqlite.backend import open_sqlite
 from stores_sql.sqlite.orphans import ORPHANS
 from stores_sql.sqlite.statements import Statement
 from stores_sql.sqlite.tables import METADATA
+from tests.every_kind import fill, fill_and_fork
 
 SCANS = {"storage._IDENTITY", "tenants._LIST", "orphans.ORPHANS"}
 """A table of one row, a page of all tenants along their index, and what verify reads anyway."""
@@ -205,15 +205,6 @@ def test_recall_sees_what_another_client_put_replaced_and_deleted(tmp_path: Path
     use(tmp_path / "a.db", work, embedder=WordEmbedder())
 
 
-async def fill(backend: Backend) -> None:
-    await backend.runs.create_run(run_id="r", labels={"a": "b"})
-    batch = [Message(role="user", text="t")]
-    await backend.runs.append_messages(run_id="r", messages=batch, idempotency_key="k")
-    await backend.memory.put_memory(item=MemoryItem(key="k", value="v", metadata={"a": 1}))
-    result = ToolResult(content=({"type": "text", "text": "x"},))
-    await backend.tool_results.put_tool_result(ref="t", result=result, labels={"a": "b"})
-
-
 def assert_no_row(path: Path, but_of: Collection[str]) -> None:
     with sqlite3.connect(path) as connection:
         for table in METADATA.tables.keys() - set(but_of):
@@ -272,16 +263,14 @@ def test_an_erased_tenant_leaves_no_row_and_no_name(tmp_path: Path) -> None:
 def test_verify_names_rows_that_belong_to_nothing(
     tmp_path: Path, owner: str, left: dict[str, int]
 ) -> None:
-    async def fill_and_fork(backend: Backend) -> None:
-        await fill(backend)
-        await backend.runs.fork_run(run_id="r", new_run_id="f")
-        await backend.runs.append_events(run_id="f", events=[Event(kind="e")], idempotency_key="k")
+    async def whole(backend: Backend) -> None:
+        await fill_and_fork(backend)
         assert (await backend.admin.verify()).problems == ()
 
     async def found(backend: Backend) -> set[str]:
         return {problem.what for problem in (await backend.admin.verify()).problems}
 
-    use(tmp_path / "a.db", fill_and_fork, embedder=WordEmbedder())
+    use(tmp_path / "a.db", whole, embedder=WordEmbedder())
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute(f"DELETE FROM {owner}")  # noqa: S608 - a name of ours
     connection.close()
