@@ -51,6 +51,7 @@ from conformance_tests.faults.recovering import Recovery, Stages, stages
 from conformance_tests.faults.system_calls import (
     UnusableToolError,
     missing,
+    turned,
 )
 from conformance_tests.opener import Opener, UnusableOpenerError, find
 
@@ -213,9 +214,7 @@ def cut_power(opener: Opener, number: int, seed: int) -> Tally:
 def in_turn(names: Sequence[str], seed: int) -> list[tuple[str, bool]]:
     """All operations, one warm and the next one cold, and then the other way round."""
     first = [(name, (seed + n) % 2 == 1) for n, name in enumerate(names)]
-    pairs = [*first, *((name, not cold) for name, cold in first)]
-    begin = seed % len(pairs)
-    return [*pairs[begin:], *pairs[:begin]]
+    return turned([*first, *((name, not cold) for name, cold in first)], seed)
 
 
 def main(given: Sequence[str] | None = None) -> int:

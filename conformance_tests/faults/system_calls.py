@@ -38,6 +38,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import TypeVar
 
 from conformance_tests.faults.acting import ALONE
 from conformance_tests.faults.alone import Actor, Looker, opened_apart
@@ -64,6 +65,9 @@ LEAVING = 0.5
 """Seconds in which it leaves a process, once told to."""
 
 SURVIVES_A_CRASH = frozenset({Durability.DISK.value, Durability.REPLICATED.value})
+
+
+Item = TypeVar("Item")
 
 
 class UnusableToolError(Exception):
@@ -264,13 +268,14 @@ def in_turn(points: Sequence[Point], seed: int = 0) -> list[Point]:
     of_each: dict[tuple[str, bool], list[Point]] = {}
     for point in points:
         of_each.setdefault((point.operation, point.cold), []).append(point)
-    turns = zip_longest(*(_from(halved(of), seed) for of in of_each.values()))
+    turns = zip_longest(*(turned(halved(of), seed) for of in of_each.values()))
     return [point for turn in turns for point in turn if point is not None]
 
 
-def _from(points: Sequence[Point], seed: int) -> Sequence[Point]:
-    start = seed % len(points)
-    return [*points[start:], *points[:start]]
+def turned(items: Sequence[Item], seed: int) -> list[Item]:
+    """The same, beginning elsewhere with each seed."""
+    begin = seed % len(items)
+    return [*items[begin:], *items[:begin]]
 
 
 def halved(points: Sequence[Point]) -> list[Point]:
@@ -295,8 +300,7 @@ def break_calls(kind: str, open: Open, points: int = 0, seed: int = 0) -> Tally:
     import_early(open)
     with tempfile.TemporaryDirectory(prefix="calls-") as folder:
         breaking = Breaking(kind, open, Path(folder))
-        every = breaking.points()
-        every = in_turn(every, seed)
+        every = in_turn(breaking.points(), seed)
         count = min(points or len(every), len(every))
         for number in range(count):
             if breaking.tally.faults:

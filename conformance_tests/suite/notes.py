@@ -60,6 +60,12 @@ async def fill_many(client: Backend, namespace: str, items: list[MemoryItem]) ->
         await client.memory.put_memories(items=items[start : start + 1_000], namespace=namespace)
 
 
+async def reembed_all(client: Backend) -> None:
+    """Let the client's embedder take over, however many calls that takes."""
+    while not (await client.admin.reembed()).done:
+        pass
+
+
 async def note(client: Backend, namespace: str, key: str) -> StoredMemory:
     """A note that must be there."""
     answer = await client.memory.get_memory(key=key, namespace=namespace)

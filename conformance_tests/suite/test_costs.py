@@ -1,5 +1,7 @@
 """What forks, listings and deletions cost, by counting bytes and entries looked at."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from conformance_tests.lab import Lab
@@ -141,38 +143,61 @@ async def test_a_page_of_a_deep_run_costs_the_page(lab: Lab) -> None:
 # Bytes held
 
 
-@pytest.mark.parametrize(
-    "what", ["message", "event", "labels", "key", "note", "metadata", "result"]
-)
+LARGE = "x" * 100_000
+
+
+async def _many_labels(lab: Lab, client: Backend, run_id: str) -> None:
+    for n in range(20):
+        await start_run(lab, labels={f"label {n}": LARGE[:250]}, client=client)
+
+
+async def _many_keys(lab: Lab, client: Backend, run_id: str) -> None:
+    for n in range(20):
+        await client.runs.append_messages(
+            run_id=run_id, messages=turn(1), idempotency_key=f"{n}" + LARGE[:250]
+        )
+
+
+MEASURED: dict[str, tuple[str, int, Callable[[Lab, Backend, str], Awaitable[object]]]] = {
+    "message": (
+        "runs",
+        len(LARGE),
+        lambda _, client, run_id: client.runs.append_messages(
+            run_id=run_id, messages=turn(1, LARGE)
+        ),
+    ),
+    "event": (
+        "runs",
+        len(LARGE),
+        lambda _, client, run_id: client.runs.append_events(run_id=run_id, events=deltas(1, LARGE)),
+    ),
+    "labels": ("runs", 20 * 250, _many_labels),
+    "key": ("runs", 20 * 250, _many_keys),
+    "note": ("memory", len(LARGE), lambda _, client, __: write(client, "space", "k", LARGE)),
+    "metadata": (
+        "memory",
+        len(LARGE),
+        lambda _, client, __: write(client, "space", "k", "", {"large": LARGE}),
+    ),
+    "result": (
+        "tool_results",
+        len(LARGE),
+        lambda _, client, __: put(client, "r", text_result(LARGE)),
+    ),
+}
+"""What is written, to which store, how many bytes that is at least, and how."""
+
+
+@pytest.mark.parametrize("what", MEASURED)
 @proves("RUN-F12", needs=("runs", "admin", "tenant"), look_at="what admin.measure does not count")
 async def test_what_is_large_is_measured_wherever_it_lies(lab: Lab, what: str) -> None:
-    store = {"note": "memory", "metadata": "memory", "result": "tool_results"}.get(what, "runs")
+    store, size, write_it = MEASURED[what]
     client = await lab.open(tenant=lab.new_id("tenant"))
     if store not in client.offered:
         lab.not_applicable(f"the backend offers no `{store}`")
     run_id = await start_run(lab, client=client)
-    before, large, size = await bytes_held(lab, client), "x" * 100_000, 100_000
-    if what == "message":
-        await client.runs.append_messages(run_id=run_id, messages=turn(1, large))
-    elif what == "event":
-        await client.runs.append_events(run_id=run_id, events=deltas(1, large))
-    elif what == "labels":
-        size = 0
-        for n in range(20):
-            await start_run(lab, labels={f"label {n}": "x" * 250}, client=client)
-            size += 250
-    elif what == "key":
-        size = 0
-        for n in range(20):
-            await client.runs.append_messages(
-                run_id=run_id, messages=turn(1), idempotency_key=f"{n}" + "x" * 250
-            )
-            size += 250
-    elif what == "result":
-        await put(client, "ref", text_result(large))
-    else:
-        value, metadata = (large, {}) if what == "note" else ("", {"large": large})
-        await write(client, "space", "k", value, metadata)
+    before = await bytes_held(lab, client)
+    await write_it(lab, client, run_id)
     held = await bytes_held(lab, client) - before
     assert held >= size, f"{what}: {held} bytes are measured of {size} and more"
 

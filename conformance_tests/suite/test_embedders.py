@@ -10,7 +10,15 @@ from conformance_tests.compare import assert_same
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
 from conformance_tests.samples import Sample, name_of
-from conformance_tests.suite.notes import beside, fill_many, is_missing, listed, note, write
+from conformance_tests.suite.notes import (
+    beside,
+    fill_many,
+    is_missing,
+    listed,
+    note,
+    reembed_all,
+    write,
+)
 from conformance_tests.suite.spelled import Answering, Failing, Spelled, Waiting, recalled, spell
 from stores_core import (
     EmbeddingMismatchError,
@@ -279,8 +287,7 @@ async def test_a_put_that_embeds_while_another_embedder_takes_over_is_refused(la
         asyncio.create_task(old.memory.put_memories(items=late, namespace=space)),
     ]
     await embedder.asked.wait()
-    while not (await new.admin.reembed()).done:
-        pass
+    await reembed_all(new)
     embedder.go.set()
     for put in puts:
         with pytest.raises(EmbeddingMismatchError):

@@ -1,5 +1,6 @@
 """Limits: the same everywhere, refused before anything is written, and pages that end in time."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -262,6 +263,17 @@ LARGE_NOTES = [
 ]
 
 
+async def _page_lengths(page_at: Callable[[str], Awaitable[tuple[int, str]]]) -> list[int]:
+    """The lengths of up to four pages, of which each gives its own and the next cursor."""
+    cursor, lengths = "", list[int]()
+    for _ in range(4):
+        length, cursor = await page_at(cursor)
+        lengths.append(length)
+        if not cursor:
+            break
+    return lengths
+
+
 @pytest.mark.parametrize("sample", LARGE_NOTES, ids=name_of)
 @proves(
     "ALL-11",
@@ -277,14 +289,12 @@ async def test_a_page_of_notes_ends_at_16_mib_and_the_rest_follows(
     value, more = sample.value
     for n in range(4):
         await write(lab.backend, space, f"k{n}", value, {"more": more})
-    cursor, pages = "", list[int]()
-    for _ in range(4):
+
+    async def page_at(cursor: str) -> tuple[int, str]:
         page = await lab.reader.memory.list_memories(namespace=space, limit=4, cursor=cursor)
-        pages.append(len(page.items))
-        cursor = page.next_cursor
-        if not cursor:
-            break
-    assert pages == [2, 2]
+        return len(page.items), page.next_cursor
+
+    assert await _page_lengths(page_at) == [2, 2]
     await lab.backend.memory.clear_namespace(namespace=space)
 
 
@@ -303,14 +313,12 @@ async def test_an_export_of_notes_ends_a_page_at_16_mib_and_the_rest_follows(
     value, more = sample.value
     for n in range(4):
         await write(client, "space", f"k{n}", value, {"more": more})
-    cursor, pages = "", list[int]()
-    for _ in range(4):
+
+    async def page_at(cursor: str) -> tuple[int, str]:
         page = await client.moving.export_memories(limit=4, cursor=cursor)
-        pages.append(len(page.memories))
-        cursor = page.next_cursor
-        if not cursor:
-            break
-    assert pages == [2, 2]
+        return len(page.memories), page.next_cursor
+
+    assert await _page_lengths(page_at) == [2, 2]
     await client.memory.clear_namespace(namespace="space")
 
 
