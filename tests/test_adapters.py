@@ -96,13 +96,7 @@ def test_every_example_goes_on_in_another_process_and_forks(tmp_path: Path, pyth
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "example",
-    [
-        example if example == "langgraph_resumed" else pytest.param(example, marks=pytest.mark.long)
-        for example in EXAMPLES
-    ],
-)
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_restarts_itself(example: str, python: Python) -> None:
     runtime = example.removesuffix("_resumed")
     pytest.importorskip(PACKAGES.get(runtime, runtime), reason=f"needs the package of {runtime}")

@@ -36,7 +36,7 @@ NEWEST = f"fork-{FORKS - 1}"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [*BACKENDS, pytest.param("redis-cluster", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", [*BACKENDS, "redis-cluster"])
 def test_a_copy_by_way_of_each_other_backend_comes_back_equal(
     kind: str, request: pytest.FixtureRequest
 ) -> None:

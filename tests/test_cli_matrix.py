@@ -63,7 +63,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 PROCESSES = ("conform", "ui")
 """What is run in a process of its own, below."""
 
-# What both do on each backend is tested in one process elsewhere.
+# What it does on each backend is tested in one process elsewhere.
 EACH = [pytest.param(kind, marks=[] if kind == "sqlite" else pytest.mark.long) for kind in BACKENDS]
 
 WARNS = ("doctor",)
@@ -143,7 +143,7 @@ def first_operation(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", BACKENDS)
 def test_the_suite_examines_each_backend(kind: str, request: pytest.FixtureRequest) -> None:
     url = new_url(kind, request)
     process = start("conform", url, "--quick", "-k", "a_cut_may_fall", "--json")

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files need floc
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "seed", [1_000, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1_001, 1_010))]
-)
+@pytest.mark.parametrize("seed", range(1_000, 1_010))
 def test_damage_is_told_and_nothing_else_is_shown(seed: int) -> None:
     # The long run is ``python -m tests.files_fuzz``: 200,000 inputs.
     assert examine(1_000, seed) == []

@@ -142,7 +142,7 @@ SHARING = ["append to a fork", "fork", "fork at one", "put a result", "replace a
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "befores",
-    [["fork"], pytest.param(["append one", "delete"], marks=pytest.mark.long)],
+    [["fork"], ["append one", "delete"]],
     ids=["fork", "others"],
 )
 @pytest.mark.parametrize("last", SHARING)

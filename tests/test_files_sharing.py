@@ -82,7 +82,7 @@ def test_a_fork_of_many_ranges_joins_them_and_keeps_all() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("every", [131, pytest.param(17, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [131, 17])
 @pytest.mark.parametrize("error", [None, errno.EIO], ids=["killed", "fails"])
 def test_a_join_that_is_cut_off_anywhere_leaves_all_as_it_was(
     error: int | None, every: int

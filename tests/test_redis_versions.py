@@ -222,7 +222,7 @@ async def test_many_that_migrate_at_once_take_each_step_once(redis_url: str) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("back", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("back", [False, True])
 async def test_a_step_goes_on_or_back_wherever_its_taker_dies(
     old: str, back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,16 +53,7 @@ def _printed(*arguments: str, **environment: str) -> tuple[int, str]:
     return ran.returncode, ran.stdout + ran.stderr
 
 
-@pytest.fixture(
-    params=[
-        "sqlite",
-        *(
-            pytest.param(backend, marks=() if backend == "postgres" else pytest.mark.long)
-            for backend in BACKENDS
-            if backend not in ("memory", "sqlite")
-        ),
-    ]
-)
+@pytest.fixture(params=[backend for backend in BACKENDS if backend != "memory"])
 def filled(request: pytest.FixtureRequest) -> str:
     """A storage that users have filled. (What is in memory is of one process alone.)"""
     url = new_url(request.param, request, alone=True)
