@@ -241,6 +241,28 @@ async def test_an_import_to_where_it_came_from_changes_nothing(lab: Lab) -> None
 
 
 @proves(
+    *("MOVE-2", "RUN-D2"),
+    needs=(*MOVING, "admin"),
+    look_at="the logs that an imported run read before it was imported anew",
+)
+async def test_a_run_that_is_imported_anew_leaves_nothing_of_what_it_was(lab: Lab) -> None:
+    source, target = await tenants(lab)
+    kept, replaced = [await start_run(lab, turn(3), deltas(2), client=source) for _ in range(2)]
+    await bring(target, await take(source))
+    for client in (source, target):
+        assert (await client.runs.delete_run(run_id=kept)).deleted
+    assert (await source.runs.delete_run(run_id=replaced)).deleted
+    assert (await source.runs.create_run(run_id=replaced)).created
+    await source.runs.append_messages(run_id=replaced, messages=turn(2, "other"))
+    cargo = await take(source)
+    await bring(target, cargo)
+    assert_same_cargo(await take(target), cargo)
+    await assert_holds(target, replaced, turn(2, "other"))
+    await sweep_all(target)
+    assert (await target.admin.verify()).problems == ()
+
+
+@proves(
     "MOVE-2",
     needs=(*MOVING, "admin"),
     thorough=True,

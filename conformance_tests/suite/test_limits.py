@@ -301,7 +301,6 @@ async def test_a_page_of_notes_ends_at_16_mib_and_the_rest_follows(
 @pytest.mark.parametrize("sample", LARGE_NOTES, ids=name_of)
 @proves(
     "ALL-11",
-    "MOVE-1",
     needs=("memory", "moving", "tenant"),
     thorough=True,
     look_at="where a page of an export ends when its notes are large",

@@ -7,18 +7,10 @@ import pytest
 
 from conformance_tests.lab import Lab
 from conformance_tests.proves import proves
-from conformance_tests.suite.cargo import (
-    MOVING,
-    assert_same_cargo,
-    bring,
-    furnish,
-    take,
-    tenants,
-)
+from conformance_tests.suite.cargo import furnish
 from conformance_tests.suite.notes import fill_many, reembed_all, write
 from conformance_tests.suite.spelled import Spelled, spell
 from conformance_tests.suite.steps import (
-    assert_holds,
     deltas,
     fork,
     start_run,
@@ -160,27 +152,6 @@ async def test_an_erased_tenant_leaves_nothing_that_verify_finds(lab: Lab) -> No
     await _assert_whole(client, "erasing the tenant")
     checked = (await client.admin.verify()).checked
     assert not any(checked.values()), checked
-
-
-@proves(
-    *("MOVE-2", "RUN-D2"),
-    needs=(*MOVING, "admin"),
-    look_at="the logs that an imported run read before it was imported anew",
-)
-async def test_a_run_that_is_imported_anew_leaves_nothing_of_what_it_was(lab: Lab) -> None:
-    source, target = await tenants(lab)
-    kept, replaced = [await start_run(lab, turn(3), deltas(2), client=source) for _ in range(2)]
-    await bring(target, await take(source))
-    for client in (source, target):
-        assert (await client.runs.delete_run(run_id=kept)).deleted
-    assert (await source.runs.delete_run(run_id=replaced)).deleted
-    assert (await source.runs.create_run(run_id=replaced)).created
-    await source.runs.append_messages(run_id=replaced, messages=turn(2, "other"))
-    cargo = await take(source)
-    await bring(target, cargo)
-    assert_same_cargo(await take(target), cargo)
-    await assert_holds(target, replaced, turn(2, "other"))
-    await _assert_whole(target, "importing another run of that id")
 
 
 @proves(

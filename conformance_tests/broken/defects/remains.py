@@ -63,7 +63,7 @@ class SweepingDamages(BrokenAdmin):
 
 @defect(
     "MOVE-2",
-    caught_by="test_remains.py::test_a_run_that_is_imported_anew_leaves_nothing_of_what_it_was",
+    caught_by="test_importing.py::test_a_run_that_is_imported_anew_leaves_nothing_of_what_it_was",
 )
 class ImportedAnewLeavesTheOldLog(BrokenMoving):
     """A run that is imported anew keeps what it was under a name of its own."""
