@@ -203,8 +203,8 @@ async def test_what_is_large_is_measured_wherever_it_lies(lab: Lab, what: str) -
 
 
 @proves(
-    "EMB-1",
-    needs=("memory", "embeddings", "admin", "tenant"),
+    "RUN-F12",
+    needs=("runs", "memory", "embeddings", "admin", "tenant"),
     look_at="whether admin.measure counts vectors",
 )
 async def test_vectors_are_measured(lab: Lab) -> None:
